@@ -1,0 +1,88 @@
+package graph
+
+// Buffer is memory of one backend. Only the backend that made it can read it.
+type Buffer interface {
+	Size() int // bytes
+}
+
+// An Operand is a value as a backend sees it: a window of a buffer. Off+Len is
+// within the buffer; Len is exactly the value's bytes.
+type Operand struct {
+	Buf      Buffer
+	Off, Len int
+}
+
+// KV is one layer's cache on one backend. Layout: [position][channel]; channel
+// is head_kv*head_dim + i. Regions live as long as the session and start as
+// zeros.
+type KV struct {
+	Type     DType
+	Capacity int // positions
+	KWidth   int // channels of a K row: n_head_kv * head_dim
+	VWidth   int // channels of a V row
+	K, V     Buffer
+}
+
+// Backend is the seam between the graph and what runs it. A backend may work
+// asynchronously: results are defined after Synchronize. It is used by one
+// session at a time.
+type Backend interface {
+	// Name is printed: "CPU", "Metal".
+	Name() string
+
+	// SupportsOp says whether the backend runs the op on values of the type: the
+	// node's output type, for KV nodes the cache's type. The weight's type is
+	// checked by ExecuteNode.
+	SupportsOp(op Op, t DType) bool
+	// SupportsFused says whether Fuse may create the fused op for this backend.
+	SupportsFused(op Op) bool
+
+	// AllocBuffer returns at least size bytes of unspecified content, possibly
+	// recycled. FreeBuffer is idempotent.
+	AllocBuffer(size int) (Buffer, error)
+	FreeBuffer(b Buffer)
+	// AllocFresh is AllocBuffer that never recycles within an execute: staging
+	// copies of one split must not overwrite those that pending work still reads.
+	AllocFresh(size int) (Buffer, error)
+
+	// ExecuteNode runs, or enqueues, one node. in matches n.In; kv is the layer's
+	// cache for KV nodes and Attn, nil otherwise. It must not change its inputs.
+	// An output may alias an input only where Allocate decided so.
+	ExecuteNode(n *Node, in []Operand, out Operand, kv *KV) error
+
+	// ReadHost and WriteHost copy a window of a buffer. They need every pending
+	// operation on it to be synchronized; a backend reports an error otherwise.
+	ReadHost(b Buffer, off int, dst []byte) error
+	WriteHost(b Buffer, off int, src []byte) error
+
+	// Synchronize waits until all that was enqueued is done, and reports its
+	// failure.
+	Synchronize() error
+}
+
+// Mapper is implemented by backends whose buffers the host can address.
+type Mapper interface {
+	// Map returns the buffer's bytes, valid while it is not freed.
+	Map(b Buffer) ([]byte, error)
+}
+
+// A TapValue is one intermediate value shown to a Tap.
+type TapValue struct {
+	Node *Node
+	// Part is "" for the node's own output and otherwise names a value that the
+	// node merges, by llama.cpp's op: "mul_mat" before a bias, "norm" before a
+	// weight, "kq", "kq_soft_max", "kqv" inside attention.
+	Part string
+	Row  int       // row of the node (token in the batch) that Data belongs to, or -1 for all rows
+	Data []float32 // valid only during the call
+	Dims Shape     // of Data
+}
+
+// Tap observes intermediate values. It is called from one goroutine at a time.
+type Tap func(TapValue)
+
+// Tapper is implemented by backends that can show the values that their nodes
+// merge. The executor itself shows every node's output. A nil tap ends it.
+type Tapper interface {
+	SetTap(Tap)
+}
