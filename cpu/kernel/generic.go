@@ -1,0 +1,3 @@
+package kernel
+
+var generic = Table{Name: "generic"}
