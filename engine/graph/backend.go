@@ -31,8 +31,10 @@ type Backend interface {
 	Name() string
 
 	// SupportsOp says whether the backend runs the op on values of the type: the
-	// node's output type, for KV nodes the cache's type. The weight's type is
-	// checked by ExecuteNode.
+	// node's output type; for KvcacheStore, KvcacheLoad and Attn the cache's
+	// type. The weight's type is checked by ExecuteNode. It is asked for View,
+	// Reshape and KvcacheLoad too, although they are windows that the executor
+	// makes itself and never passes to ExecuteNode; it is not asked for Input.
 	SupportsOp(op Op, t DType) bool
 	// SupportsFused says whether Fuse may create the fused op for this backend.
 	SupportsFused(op Op) bool
@@ -46,8 +48,13 @@ type Backend interface {
 	AllocFresh(size int) (Buffer, error)
 
 	// ExecuteNode runs, or enqueues, one node. in matches n.In; kv is the layer's
-	// cache for KV nodes and Attn, nil otherwise. It must not change its inputs.
-	// An output may alias an input only where Allocate decided so.
+	// cache for KvcacheStore and Attn, nil otherwise. For KvcacheStore out is the
+	// whole region of its side; the k and v of Attn are windows of the first NKV
+	// cells. It must not change its inputs, but for an output that is an input:
+	// Allocate gives Add, Mul, Silu, SwiGLU, Scale and RoPE (see InPlace) the very
+	// window of one of their F32 inputs where nothing else reads it. No other
+	// overlap occurs. The backend must not keep in past the call (the slice is
+	// reused), but may keep n, out and the buffers until Synchronize.
 	ExecuteNode(n *Node, in []Operand, out Operand, kv *KV) error
 
 	// ReadHost and WriteHost copy a window of a buffer. They need every pending
