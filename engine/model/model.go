@@ -44,6 +44,8 @@ type Model struct {
 	embd   *graph.Weight
 	norm   *graph.Weight
 	output *graph.Weight
+	// outputBias is nil but in some qwen2 files.
+	outputBias *graph.Weight
 	// ropeFactors divide the rotation's angles, one value per pair (llama 3);
 	// nil if the file has none.
 	ropeFactors *graph.Weight
