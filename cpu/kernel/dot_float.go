@@ -1,0 +1,75 @@
+package kernel
+
+// Dots of plain types (section 5): 4 accumulators of 8 lanes, element i of every
+// full 32 falls into accumulator (i/8)%4, lane i%8; then a tail in index order.
+
+// perRow makes a MatVecFunc of a dot product.
+func perRow(dot func(w, act []byte, n int) float32) MatVecFunc {
+	return func(dst []float32, w []byte, stride int, act []byte, n int) {
+		for i := range dst {
+			dst[i] = dot(w[i*stride:], act, n)
+		}
+	}
+}
+
+func dotF32(w, act []byte, n int) float32 {
+	full := n &^ 31
+	var acc [32]float32
+	for i := 0; i < full; i += 32 {
+		for j := range 32 {
+			acc[j] = fma32(f32At(w, i+j), f32At(act, i+j), acc[j])
+		}
+	}
+	lanes := combine32(&acc)
+	s := ha8(&lanes)
+	// The tail is what the vectoriser made of a scalar loop: groups of four with
+	// separate roundings, then fused single steps.
+	i := full
+	for ; i+4 <= n; i += 4 {
+		for j := range 4 {
+			s += float32(f32At(w, i+j) * f32At(act, i+j))
+		}
+	}
+	for ; i < n; i++ {
+		s = fma32(f32At(w, i), f32At(act, i), s)
+	}
+	return s
+}
+
+func dotF16(w, act []byte, n int) float32 {
+	full := n &^ 31
+	var acc [32]float32
+	for i := 0; i < full; i += 32 {
+		for j := range 32 {
+			acc[j] = fma32(f16At(w, i+j), f16At(act, i+j), acc[j])
+		}
+	}
+	lanes := combine32(&acc)
+	s := ha8(&lanes)
+	if full == n {
+		return s
+	}
+	d := float64(s)
+	for i := full; i < n; i++ {
+		d += float64(float32(f16At(w, i) * f16At(act, i)))
+	}
+	return float32(d)
+}
+
+// dotBF16 sums horizontally like the quantised dots, and starts its float64 tail
+// at +0, so a sum of -0 becomes +0 (section 16).
+func dotBF16(w, act []byte, n int) float32 {
+	full := n &^ 31
+	var acc [32]float32
+	for i := 0; i < full; i += 32 {
+		for j := range 32 {
+			acc[j] = fma32(bf16At(w, i+j), bf16At(act, i+j), acc[j])
+		}
+	}
+	lanes := combine32(&acc)
+	d := float64(hs8(&lanes)) + 0
+	for i := full; i < n; i++ {
+		d += float64(float32(bf16At(w, i) * bf16At(act, i)))
+	}
+	return float32(d)
+}
