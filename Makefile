@@ -1,0 +1,60 @@
+# Targets that a contributor needs; `make help` lists them. Everything is plain
+# Go: no cgo, no flags that change what is built.
+
+export CGO_ENABLED = 0
+
+FUZZTIME ?= 60s
+TESTFLAGS ?=
+
+.PHONY: demo build static test race check generate golden fuzz bench clean help
+
+demo: build ## build, verify every op, and write text with the embedded model
+	bin/mverify --suite ops
+	bin/mbench run --prompt "In the beginning" -n 64
+
+build: ## bin/mverify and bin/mbench
+	go build -o bin/ ./cmd/mverify ./cmd/mbench
+
+static: ## the same without shared libraries at run time: no live llama.cpp
+	go build -tags static -o bin/static/ ./cmd/mverify ./cmd/mbench
+
+test: ## every test that needs nothing but this checkout
+	go test $(TESTFLAGS) ./...
+
+race: ## the concurrent packages under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race ./cpu ./engine/graph/... ./engine/session ./engine/tokenizer
+
+check: ## format, vet on every platform, generated files current, tidy modules
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above are not formatted"; exit 1; }
+	go vet ./...
+	go vet -tags static ./...
+	go vet -tags noembed ./...
+	GOOS=linux GOARCH=arm64 go vet ./...
+	GOOS=darwin GOARCH=arm64 go vet ./...
+	GOOS=darwin GOARCH=amd64 go vet ./...
+	GOOS=windows GOARCH=amd64 go build ./...
+	go mod tidy -diff
+	go generate ./cpu/kernel
+	git diff --exit-code -- cpu/kernel
+
+generate: ## write the generated assembly again
+	go generate ./cpu/kernel
+
+golden: ## write all golden files again; review the diff
+	go test ./... -update
+
+fuzz: ## every fuzz target for FUZZTIME (60s)
+	@go list ./... | while read -r pkg; do \
+	  go test -list '^Fuzz' "$$pkg" | grep '^Fuzz' | while read -r target; do \
+	    echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg" || exit 1; \
+	  done || exit 1; \
+	done
+
+bench: build ## tokens per second of the embedded models; with LLAMA=DIR beside llama.cpp
+	bin/mbench peers $(if $(LLAMA),--llama $(LLAMA))
+
+clean: ## remove what was built
+	rm -rf bin dist
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1	\2/' | expand -t 12
