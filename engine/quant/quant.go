@@ -25,40 +25,42 @@ import (
 	"minfer/engine/gguf"
 )
 
-// codec is the pair of row functions of one type. The callers of both have
-// checked the lengths: a whole number of blocks on either side.
+// codec holds what the package knows of one type. The callers of the two row
+// functions have checked the lengths: a whole number of blocks on either side.
 type codec struct {
 	quantize   func(dst []byte, src []float32)
 	dequantize func(dst []float32, src []byte)
+	quantised  bool  // more than a conversion: requantising loses more
+	halves     []int // byte offsets in a block of 16-bit floats, which may overflow
 }
 
 // codecOf finds the row functions of a type.
 func codecOf(t gguf.Type) (codec, bool) {
 	switch t {
 	case gguf.F32:
-		return codec{quantizeF32, dequantizeF32}, true
+		return codec{quantizeF32, dequantizeF32, false, nil}, true
 	case gguf.F16:
-		return codec{quantizeF16, dequantizeF16}, true
+		return codec{quantizeF16, dequantizeF16, false, []int{0}}, true
 	case gguf.BF16:
-		return codec{quantizeBF16, dequantizeBF16}, true
+		return codec{quantizeBF16, dequantizeBF16, false, []int{0}}, true
 	case gguf.Q4_0:
-		return codec{quantizeQ4_0, dequantizeQ4_0}, true
+		return codec{quantizeQ4_0, dequantizeQ4_0, true, []int{0}}, true
 	case gguf.Q4_1:
-		return codec{quantizeQ4_1, dequantizeQ4_1}, true
+		return codec{quantizeQ4_1, dequantizeQ4_1, true, []int{0, 2}}, true
 	case gguf.Q5_0:
-		return codec{quantizeQ5_0, dequantizeQ5_0}, true
+		return codec{quantizeQ5_0, dequantizeQ5_0, true, []int{0}}, true
 	case gguf.Q5_1:
-		return codec{quantizeQ5_1, dequantizeQ5_1}, true
+		return codec{quantizeQ5_1, dequantizeQ5_1, true, []int{0, 2}}, true
 	case gguf.Q8_0:
-		return codec{quantizeQ8_0, dequantizeQ8_0}, true
+		return codec{quantizeQ8_0, dequantizeQ8_0, true, []int{0}}, true
 	case gguf.Q4_K:
-		return codec{quantizeQ4_K, dequantizeQ4_K}, true
+		return codec{quantizeQ4_K, dequantizeQ4_K, true, []int{0, 2}}, true
 	case gguf.Q5_K:
-		return codec{quantizeQ5_K, dequantizeQ5_K}, true
+		return codec{quantizeQ5_K, dequantizeQ5_K, true, []int{0, 2}}, true
 	case gguf.Q6_K:
-		return codec{quantizeQ6_K, dequantizeQ6_K}, true
+		return codec{quantizeQ6_K, dequantizeQ6_K, true, []int{208}}, true
 	case gguf.Q8_K:
-		return codec{quantizeQ8_K, dequantizeQ8_K}, true
+		return codec{quantizeQ8_K, dequantizeQ8_K, true, nil}, true
 	}
 	return codec{}, false
 }
