@@ -67,8 +67,9 @@ func TestGoldenFloatDots(t *testing.T) {
 	// f32 and f16: section 15. bf16: ggml_vec_dot_bf16 of libggml-cpu-haswell.so
 	// (llama.cpp v0.4.0), called by name on the same inputs.
 	golden := map[gguf.Type][5]uint32{
-		gguf.F32: {0x40d89cec, 0x40cecb0d, 0x403b7e13, 0x40410930, 0x401da37f},
-		gguf.F16: {0x40d8ad86, 0x40ced945, 0x403b8772, 0x4040fc04, 0x401db0c1},
+		gguf.F32:  {0x40d89cec, 0x40cecb0d, 0x403b7e13, 0x40410930, 0x401da37f},
+		gguf.F16:  {0x40d8ad86, 0x40ced945, 0x403b8772, 0x4040fc04, 0x401db0c1},
+		gguf.BF16: {0x40da0d72, 0x40cfdfc1, 0x403b7dea, 0x404065fa, 0x401d85c0},
 	}
 	x, y := goldenXY(4096)
 	for _, tab := range levels(t) {
