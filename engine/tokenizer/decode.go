@@ -1,0 +1,115 @@
+package tokenizer
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// byteLetters is GPT-2's byte-level alphabet: the letter that stands for each
+// byte in the texts of tokens. The printable bytes of Latin-1 stand for
+// themselves, the others, in order, for the code points from U+0100.
+var byteLetters = func() (letters [256]rune) {
+	next := rune(0x100)
+	for c := range rune(256) {
+		switch {
+		case '!' <= c && c <= '~', 0xa1 <= c && c <= 0xac, 0xae <= c && c <= 0xff:
+			letters[c] = c
+		default:
+			letters[c] = next
+			next++
+		}
+	}
+	return letters
+}()
+
+// letterBytes is the inverse of byteLetters.
+var letterBytes = func() map[rune]byte {
+	m := make(map[rune]byte, len(byteLetters))
+	for c, r := range byteLetters {
+		m[r] = byte(c)
+	}
+	return m
+}()
+
+// decodeText turns a token's text in the byte-level alphabet into its bytes. A
+// character outside the alphabet becomes a note of llama.cpp's making.
+func decodeText(text string) []byte {
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); {
+		r, n := decode(text[i:])
+		i += n
+		if c, ok := letterBytes[r]; ok {
+			out = append(out, c)
+		} else {
+			out = fmt.Appendf(out, "[UNK_BYTE_0x%x%s]", appendRune(nil, r), text)
+		}
+	}
+	return out
+}
+
+// Piece gives the bytes of one token, which need not be valid UTF-8 by
+// themselves; ok is false for an id that the vocabulary does not have. Control
+// tokens give their text, unused and undefined ones nothing. The slice is the
+// tokenizer's own: don't modify it.
+func (t *Tokenizer) Piece(id int32) (piece []byte, ok bool) {
+	if !t.known(id) {
+		return nil, false
+	}
+	return t.piece[id], true
+}
+
+// Decode gives the bytes of the ids, piece by piece. Ids that the vocabulary
+// does not have give nothing.
+func (t *Tokenizer) Decode(ids []int32) []byte {
+	var out []byte
+	for _, id := range ids {
+		if p, ok := t.Piece(id); ok {
+			out = append(out, p...)
+		}
+	}
+	return out
+}
+
+// A Stream turns ids into text as they come. What it gives out, in all, is what
+// Decode gives; a character that is still incomplete is held back. It is for one
+// goroutine.
+type Stream struct {
+	t    *Tokenizer
+	held []byte
+}
+
+// NewStream begins an empty stream.
+func (t *Tokenizer) NewStream() *Stream { return &Stream{t: t} }
+
+// Push adds a token and gives the text that is complete with it, perhaps none.
+// Bytes that can't become valid UTF-8 are given as they are.
+func (s *Stream) Push(id int32) string {
+	p, _ := s.t.Piece(id)
+	s.held = append(s.held, p...)
+	cut := len(s.held) - incomplete(s.held)
+	out := string(s.held[:cut])
+	s.held = append(s.held[:0], s.held[cut:]...)
+	return out
+}
+
+// Flush gives what is left at the end of the stream: an incomplete character, if
+// the ids end within one.
+func (s *Stream) Flush() string {
+	out := string(s.held)
+	s.held = s.held[:0]
+	return out
+}
+
+// incomplete gives the length of the beginning of a character at the end of b.
+func incomplete(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		tail := b[len(b)-n:]
+		if utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}

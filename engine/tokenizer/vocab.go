@@ -1,0 +1,266 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"minfer/engine/gguf"
+)
+
+// Token types as GGUF files number them.
+const (
+	typeUndefined = iota
+	typeNormal
+	typeUnknown
+	typeControl
+	typeUserDefined
+	typeUnused
+	typeByte
+)
+
+var typeAttrs = [...]attr{
+	typeUndefined:   0,
+	typeNormal:      attrNormal,
+	typeUnknown:     attrUnknown,
+	typeControl:     attrControl,
+	typeUserDefined: attrUserDefined,
+	typeUnused:      attrUnused,
+	typeByte:        attrByte,
+}
+
+// defaultBOS and defaultEOS are what llama.cpp assumes of a BPE vocabulary whose
+// file doesn't say.
+const (
+	defaultBOS = 11
+	defaultEOS = 11
+)
+
+// New reads and checks the vocabulary of a GGUF file. An error is one line that
+// names the file, the key, what was found and what was expected. It refuses what
+// llama.cpp would work around with a warning (ids out of range) or would not
+// notice (merges of tokens that do not exist, merges given twice).
+func New(f *gguf.File) (*Tokenizer, error) {
+	t := &Tokenizer{ids: map[string]int32{}, merges: map[pair]merge{}}
+	if err := t.load(metadata(f.KVs)); err != nil {
+		return nil, fmt.Errorf("tokenizer: %s: %w", f.Path, err)
+	}
+	return t, nil
+}
+
+func (t *Tokenizer) load(m metadata) error {
+	model, ok, err := getString(m, "tokenizer.ggml.model")
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("key tokenizer.ggml.model is missing: want \"gpt2\"")
+	}
+	if model != "gpt2" {
+		return fmt.Errorf("tokenizer.ggml.model %q is not supported: want \"gpt2\"", model)
+	}
+	pre, _, err := getString(m, "tokenizer.ggml.pre")
+	if err != nil {
+		return err
+	}
+	if t.pre, err = preTokenizerOf(pre); err != nil {
+		return fmt.Errorf("tokenizer.ggml.pre: %w", err)
+	}
+	t.ignoreMerges = t.pre.ignoreMerges
+	for _, step := range []func(metadata) error{t.loadTokens, t.loadTypes, t.loadMerges, t.loadSpecial} {
+		if err := step(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadTokens reads the texts.
+func (t *Tokenizer) loadTokens(m metadata) error {
+	const key = "tokenizer.ggml.tokens"
+	tokens, err := getStrings(m, key)
+	if err != nil {
+		return err
+	}
+	if len(tokens) == 0 || len(tokens) > math.MaxInt32 {
+		return fmt.Errorf("%s has %d tokens: want 1 to %d", key, len(tokens), math.MaxInt32)
+	}
+	if v, ok := m.lookup("tokenizer.ggml.scores"); ok {
+		if n, ok := length(v); !ok || n != len(tokens) {
+			return fmt.Errorf("tokenizer.ggml.scores is %s: want %d numbers, one a token", describe(v), len(tokens))
+		}
+	}
+	t.text = make([]string, len(tokens))
+	for i, s := range tokens {
+		if s == "" {
+			s = "[EMPTY_" + strconv.Itoa(i) + "]" // as llama.cpp names it
+		}
+		if old, dup := t.ids[s]; dup {
+			return fmt.Errorf("%s: token %d is %q, as token %d is: want distinct texts", key, i, s, old)
+		}
+		t.text[i] = s
+		t.ids[s] = int32(i)
+	}
+	for c, r := range byteLetters {
+		t.bytes[c] = -1
+		if id, ok := t.ids[string(r)]; ok {
+			t.bytes[c] = id
+		}
+	}
+	return nil
+}
+
+// loadTypes reads the tokens' types; without them all tokens are normal.
+func (t *Tokenizer) loadTypes(m metadata) error {
+	const key = "tokenizer.ggml.token_type"
+	t.attr = make([]attr, len(t.text))
+	v, ok := m.lookup(key)
+	if !ok {
+		for i := range t.attr {
+			t.attr[i] = attrNormal
+		}
+		return nil
+	}
+	types, isInts := v.([]int32)
+	if !isInts || len(types) != len(t.text) {
+		return fmt.Errorf("%s is %s: want %d values of type []int32, one a token", key, describe(v), len(t.text))
+	}
+	for i, typ := range types {
+		if typ < 0 || int(typ) >= len(typeAttrs) {
+			return fmt.Errorf("%s: token %d has type %d: want 0 to %d", key, i, typ, len(typeAttrs)-1)
+		}
+		t.attr[i] = typeAttrs[typ]
+		if typ == typeByte {
+			if _, err := byteToken(t.text[i]); err != nil {
+				return fmt.Errorf("%s: token %d: %w", key, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// byteToken reads the text of a token of type byte.
+func byteToken(s string) (byte, error) {
+	hex, ok := strings.CutPrefix(s, "<0x")
+	hex, end := strings.CutSuffix(hex, ">")
+	c, err := strconv.ParseUint(hex, 16, 8)
+	if !ok || !end || len(hex) != 2 || err != nil {
+		return 0, fmt.Errorf("a token of type byte has the text %q: want <0x00> to <0xFF>", s)
+	}
+	return byte(c), nil
+}
+
+// loadMerges reads the merges, each two tokens with one space between them.
+func (t *Tokenizer) loadMerges(m metadata) error {
+	const key = "tokenizer.ggml.merges"
+	merges, err := getStrings(m, key)
+	if err != nil {
+		return err
+	}
+	if len(merges) > math.MaxInt32 {
+		return fmt.Errorf("%s has %d merges: want at most %d", key, len(merges), math.MaxInt32)
+	}
+	for i, s := range merges {
+		// A space can be the first letter of a token, so the search begins after it.
+		at := -1
+		if len(s) > 1 {
+			at = strings.IndexByte(s[1:], ' ') + 1
+		}
+		if at < 1 || at == len(s)-1 {
+			return fmt.Errorf("%s: merge %d is %q: want two tokens with a space between them", key, i, s)
+		}
+		left, right := s[:at], s[at+1:]
+		var id [3]int32
+		for j, part := range []string{left, right, left + right} {
+			known := false
+			if id[j], known = t.ids[part]; !known {
+				return fmt.Errorf("%s: merge %d is %q: %q is not a token", key, i, s, part)
+			}
+		}
+		p := pairOf(id[0], id[1])
+		if old, dup := t.merges[p]; dup {
+			return fmt.Errorf("%s: merge %d is %q, as merge %d is: want distinct merges", key, i, s, old.rank)
+		}
+		t.merges[p] = merge{rank: int32(i), token: id[2]}
+	}
+	return nil
+}
+
+// loadSpecial reads the ids of tokens with a role and what follows from them.
+func (t *Tokenizer) loadSpecial(m metadata) error {
+	if v, ok := m.lookup("tokenizer.ggml.suppress_tokens"); ok {
+		if n, isList := length(v); !isList || n != 0 {
+			return fmt.Errorf("tokenizer.ggml.suppress_tokens is %s: not supported, want none", describe(v))
+		}
+	}
+	orNone := func(id int32) int32 {
+		if int(id) < len(t.text) {
+			return id
+		}
+		return -1
+	}
+	t.bos, t.eos = orNone(defaultBOS), orNone(defaultEOS)
+	unk, sep, pad, mask := int32(-1), int32(-1), int32(-1), int32(-1)
+	n := named{-1, -1, -1, -1, -1, -1, -1, -1}
+	for _, r := range []struct {
+		key string
+		id  *int32
+	}{
+		{"bos", &t.bos}, {"eos", &t.eos}, {"eot", &n.eot}, {"eom", &n.eom},
+		{"unknown", &unk}, {"seperator", &sep}, {"padding", &pad}, {"mask", &mask}, // the key is spelt so
+		{"fim_pre", &n.fimPre}, {"fim_suf", &n.fimSuf}, {"fim_mid", &n.fimMid},
+		{"fim_pad", &n.fimPad}, {"fim_rep", &n.fimRep}, {"fim_sep", &n.fimSep},
+		{"prefix", &n.fimPre}, {"suffix", &n.fimSuf}, {"middle", &n.fimMid}, // older names
+	} {
+		if err := getID(m, "tokenizer.ggml."+r.key+"_token_id", len(t.text), r.id); err != nil {
+			return err
+		}
+	}
+	t.addBOS = t.pre.addBOS
+	addSep := false
+	for _, r := range []struct {
+		key string
+		add *bool
+		id  int32
+	}{{"bos", &t.addBOS, t.bos}, {"eos", &t.addEOS, t.eos}, {"sep", &addSep, sep}} {
+		key := "tokenizer.ggml.add_" + r.key + "_token"
+		if v, ok := m.lookup(key); ok {
+			b, isBool := v.(bool)
+			if !isBool {
+				return fmt.Errorf("%s is %s: want a bool", key, describe(v))
+			}
+			*r.add = b
+		}
+		if *r.add && r.id < 0 {
+			return fmt.Errorf("%s is true and the vocabulary has no %s token", key, strings.ToUpper(r.key))
+		}
+	}
+	t.classify(n)
+	t.listSpecial()
+	t.listPieces()
+	name, _, err := getString(m, "general.name")
+	if err != nil {
+		return err
+	}
+	if missing := t.stripByName(name); missing != "" {
+		return fmt.Errorf("general.name is %q: such a vocabulary has a token %q, this one doesn't", name, missing)
+	}
+	return nil
+}
+
+// listPieces sets what each token decodes to.
+func (t *Tokenizer) listPieces() {
+	t.piece = make([][]byte, len(t.text))
+	for id, s := range t.text {
+		switch a := t.attr[id]; {
+		case a&(attrControl|attrUserDefined|attrUnknown) != 0:
+			t.piece[id] = []byte(s)
+		case a&attrNormal != 0:
+			t.piece[id] = decodeText(s)
+		case a&attrByte != 0:
+			c, _ := byteToken(s) // checked in loadTypes
+			t.piece[id] = []byte{c}
+		}
+	}
+}
