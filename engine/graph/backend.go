@@ -1,5 +1,7 @@
 package graph
 
+import "errors"
+
 // Buffer is memory of one backend. Only the backend that made it can read it.
 type Buffer interface {
 	Size() int // bytes
@@ -93,3 +95,8 @@ type Tap func(TapValue)
 type Tapper interface {
 	SetTap(Tap)
 }
+
+// ErrUnsupported is wrapped by the error of an ExecuteNode that refuses a
+// combination by contract (a weight type, a head size), as distinct from one
+// that failed.
+var ErrUnsupported = errors.New("unsupported")

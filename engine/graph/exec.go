@@ -1,7 +1,7 @@
 package graph
 
 import (
-	"errors"
+	"fmt"
 	"io"
 )
 
@@ -12,8 +12,9 @@ type ExecOptions struct {
 	// ("split 0: CPU nodes 0-440") and a census of ops by backend.
 	Trace io.Writer
 	// Profile receives, after the first run of each plan, the 20 nodes that took
-	// most time in ExecuteNode, and after every later run one line with the time
-	// spent in nodes, copies and waiting.
+	// most time in ExecuteNode, and after every run one line with the time spent
+	// in nodes, in copies and waiting. On an asynchronous backend the time of a
+	// node is that of its encoding.
 	Profile io.Writer
 	// Tap sees every intermediate value; see Executor.SetTap.
 	Tap Tap
@@ -33,7 +34,9 @@ type ExecOptions struct {
 type Executor struct {
 	backends []Backend
 	opt      ExecOptions
+	tap      Tap
 	plan     *Plan
+	params   Params // of plan
 	stats    Stats
 }
 
@@ -44,49 +47,92 @@ type Stats struct {
 	Runs   int // forward passes completed
 }
 
-// A Plan is one graph made ready to run: assigned, fused, with its buffers.
-type Plan struct {
-	Graph      *Graph // after fusion
-	Assignment *Assignment
-	Allocation *Allocation
-}
-
 // NewExecutor makes an executor over the backends, highest priority first. Each
 // must have its own name.
 func NewExecutor(backends []Backend, o ExecOptions) *Executor {
-	return &Executor{backends: backends, opt: o}
+	e := &Executor{backends: backends, opt: o}
+	if o.Tap != nil {
+		e.SetTap(o.Tap)
+	}
+	return e
 }
 
-var errSkeleton = errors.New("graph: not built")
-
-// Plan returns the plan for p: the one at hand while p is equal to its Params,
-// else a new one of the graph that build makes; the old one is closed.
+// Plan returns the plan for p: the one at hand while p equals its Params, else
+// a new one of the graph that build makes; the plan at hand is closed first,
+// with its buffers.
 func (e *Executor) Plan(build func() (*Graph, error), p Params) (*Plan, error) {
-	return nil, errSkeleton
+	if e.plan != nil && e.params == p {
+		e.stats.Reuses++
+		return e.plan, nil
+	}
+	e.Close()
+	g, err := build()
+	if err != nil {
+		return nil, err
+	}
+	if g.Params != p {
+		return nil, fmt.Errorf("graph: built with parameters %+v, want %+v", g.Params, p)
+	}
+	plan, err := e.Prepare(g)
+	if err != nil {
+		return nil, err
+	}
+	e.plan, e.params = plan, p
+	return plan, nil
 }
 
 // Prepare validates, assigns, fuses and allocates g, without a look at the plan
-// at hand. The caller closes the result.
-func (e *Executor) Prepare(g *Graph) (*Plan, error) { return nil, errSkeleton }
+// at hand. g stays unchanged. The caller closes the result.
+func (e *Executor) Prepare(g *Graph) (*Plan, error) {
+	if err := Validate(g); err != nil {
+		return nil, err
+	}
+	a, err := Assign(g, e.backends, e.opt.ForceOps)
+	if err != nil {
+		return nil, err
+	}
+	if !e.opt.NoFuse {
+		g, a = Fuse(g, a)
+	}
+	al, err := Allocate(g, a, e.opt.NoReuse)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPlan(e, g, a, al)
+	if err != nil {
+		return nil, err
+	}
+	e.stats.Builds++
+	if e.opt.Trace != nil {
+		writeTrace(e.opt.Trace, g, a)
+	}
+	return p, nil
+}
 
-// SetTap sets, or with nil ends, the observation of intermediate values, also
-// in the backends that implement Tapper.
-func (e *Executor) SetTap(t Tap) {}
+// SetTap sets, or with nil ends, the observation of intermediate values, by the
+// executor and by the backends that implement Tapper. The tap sees each node's
+// own value after the node, with Part "": all but those of Input and of
+// KvcacheLoad, which hold no new data. For KvcacheStore it sees the rows just
+// stored, in the order of the batch, as the region holds them (converted to
+// float32, which is exact for f32 and f16). A tap changes no bits: it only makes
+// the executor wait after each node.
+func (e *Executor) SetTap(t Tap) {
+	e.tap = t
+	for _, b := range e.backends {
+		if tb, ok := b.(Tapper); ok {
+			tb.SetTap(t)
+		}
+	}
+}
 
 // Stats returns the counts so far.
 func (e *Executor) Stats() Stats { return e.stats }
 
-// Close frees the plan at hand. It is idempotent.
-func (e *Executor) Close() {}
-
-// Run executes the plan: in holds the bytes of every Input by node name, kv the
-// cache (nil for a graph without KV nodes). It returns the output in a slice
-// of the caller's own.
-func (p *Plan) Run(in map[string][]byte, kv *KVCache) ([]float32, error) { return nil, errSkeleton }
-
-// RunInto is Run into dst, of exactly Graph.Output.Shape.Elements() values.
-// Without tap, trace and profile it allocates nothing.
-func (p *Plan) RunInto(dst []float32, in map[string][]byte, kv *KVCache) error { return errSkeleton }
-
-// Close frees the plan's buffers. It is idempotent.
-func (p *Plan) Close() {}
+// Close frees the plan at hand. It is idempotent, and the executor can be used
+// again.
+func (e *Executor) Close() {
+	if e.plan != nil {
+		e.plan.Close()
+		e.plan = nil
+	}
+}
