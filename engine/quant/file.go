@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -102,6 +101,9 @@ func Plan(src *gguf.File, m Mix, o Options) (gguf.Model, error) {
 					}
 				}
 				if t.Type == to {
+					if b := notFinite(to, t.Data); b >= 0 {
+						return fmt.Errorf("a value that is not finite in block %d of %v: want finite numbers", b, to)
+					}
 					_, err := w.Write(t.Data)
 					return err
 				}
@@ -195,37 +197,45 @@ func firstOf(errs []error) error {
 // convertRows converts whole rows by way of x; row is the number of the first.
 func convertRows(dst, src []byte, x []float32, t gguf.Tensor, to gguf.Type, row int) error {
 	if err := Dequantize(t.Type, x, src); err != nil {
-		return fmt.Errorf("tensor %s: %w", t.Name, err)
+		return err
 	}
 	n := t.Dims[0]
 	for i, v := range x {
 		if v-v != 0 {
-			return fmt.Errorf("tensor %s: value %v at row %d, column %d: want a finite number", t.Name, v, row+i/n, i%n)
+			return fmt.Errorf("value %v at row %d, column %d: want a finite number", v, row+i/n, i%n)
 		}
 	}
 	if err := Quantize(to, dst, x); err != nil {
-		return fmt.Errorf("tensor %s: %w", t.Name, err)
+		return err
 	}
-	if b := overflow(to, dst); b >= 0 {
+	if b := notFinite(to, dst); b >= 0 {
 		e := b * to.BlockSize()
 		_, most := peak(x[e : e+to.BlockSize()])
-		return fmt.Errorf("tensor %s: magnitude %v at row %d, from column %d: too large for %v", t.Name, most, row+e/n, e%n, to)
+		return fmt.Errorf("magnitude %v at row %d, from column %d: too large for %v", most, row+e/n, e%n, to)
 	}
 	return nil
 }
 
-// overflow gives the first block with a scale that is not finite, or -1.
-func overflow(t gguf.Type, blocks []byte) int {
+// notFinite gives the first block with a value or a scale that is not finite,
+// or -1.
+func notFinite(t gguf.Type, blocks []byte) int {
 	c, _ := codecOf(t)
+	if t == gguf.F32 {
+		for i := 0; i+4 <= len(blocks); i += 4 {
+			if blocks[i+3]&0x7f == 0x7f && blocks[i+2]&0x80 != 0 {
+				return i / 4
+			}
+		}
+		return -1
+	}
+	mask := byte(0x7c) // the exponent of a half
+	if t == gguf.BF16 {
+		mask = 0x7f
+	}
 	size := t.BlockBytes()
 	for b := 0; b*size < len(blocks); b++ {
 		for _, at := range c.halves {
-			h := uint16(blocks[b*size+at]) | uint16(blocks[b*size+at+1])<<8
-			v := F32FromF16(h)
-			if t == gguf.BF16 {
-				v = F32FromBF16(h)
-			}
-			if math.IsInf(float64(v), 0) || v != v {
+			if h := blocks[b*size+at+1]; h&mask == mask && (t != gguf.BF16 || blocks[b*size+at]&0x80 != 0) {
 				return b
 			}
 		}

@@ -17,8 +17,8 @@ import (
 // matrix (or the embedding that stands for it) more bits, and the _M and _S
 // mixes more bits for some attn_v and ffn_down matrices. With Pure set every
 // matrix gets Type. In both cases a matrix whose rows are no whole number of
-// blocks falls back to a type of smaller blocks, and norms, biases and other
-// small tensors stay as they are.
+// blocks falls back to a type of smaller blocks or to f16, and norms, biases and
+// other small tensors stay as they are.
 type Mix struct {
 	Name     string
 	FileType uint32    // llama.cpp's number, stored as general.file_type
@@ -130,8 +130,8 @@ func perLayer(f *gguf.File, key string, absent int) (int, error) {
 }
 
 // Types gives the type of each tensor, in the order of tensors, of which the
-// names, types and dimensions are read. A type that a matrix can't have and
-// that has no fallback is an error that names the tensor.
+// names, types and dimensions are read. The one error is a tensor of a model
+// with experts whose name has no layer where the choice depends on it.
 func (m Mix) Types(s Shape, tensors []gguf.Tensor) ([]gguf.Type, error) {
 	c := chooser{mix: m, shape: s, tied: true}
 	for _, t := range tensors {
@@ -254,7 +254,7 @@ func (c *chooser) choose(t gguf.Tensor) (gguf.Type, error) {
 			return 0, err
 		}
 	}
-	return fallback(t, want)
+	return fallback(t, want), nil
 }
 
 // mixed applies the rules of a file type to one matrix.
@@ -321,25 +321,22 @@ func (s Shape) is70B() bool {
 	return false
 }
 
-// fallback replaces a type whose blocks don't fit the rows of t.
-func fallback(t gguf.Tensor, want gguf.Type) (gguf.Type, error) {
+// fallback replaces a type whose blocks don't fit the rows of t. Where nothing
+// smaller fits either, the matrix becomes f16.
+func fallback(t gguf.Tensor, want gguf.Type) gguf.Type {
 	n := t.Dims[0]
 	if n%want.BlockSize() == 0 {
-		return want, nil
+		return want
 	}
-	var next gguf.Type
-	switch want {
-	case gguf.Q4_K:
-		next = gguf.Q5_0
-	case gguf.Q5_K:
-		next = gguf.Q5_1
-	case gguf.Q6_K:
-		next = gguf.Q8_0
-	default:
-		return 0, fmt.Errorf("tensor %s: rows of %d values as %v: want a multiple of %d", t.Name, n, want, want.BlockSize())
+	if n%32 == 0 {
+		switch want {
+		case gguf.Q4_K:
+			return gguf.Q5_0
+		case gguf.Q5_K:
+			return gguf.Q5_1
+		case gguf.Q6_K:
+			return gguf.Q8_0
+		}
 	}
-	if n%next.BlockSize() != 0 {
-		return gguf.F16, nil
-	}
-	return next, nil
+	return gguf.F16
 }
