@@ -192,10 +192,13 @@ func describe(v any) string {
 	if !ok || array {
 		return typeName(v)
 	}
-	if s, is := v.(string); is && len(s) > 40 {
+	switch s, is := v.(string); {
+	case is && len(s) > 40:
 		return fmt.Sprintf("a string of %d bytes", len(s))
+	case is:
+		return fmt.Sprintf("string %q", s)
 	}
-	return fmt.Sprintf("%T %#v", v, v)
+	return fmt.Sprintf("%T %v", v, v)
 }
 
 func typeName(v any) string { return fmt.Sprintf("%T", v) }

@@ -104,16 +104,21 @@ func partPaths(first *part, path string, given int) ([]string, error) {
 		return nil, err
 	}
 	if n < 0 || n > math.MaxUint16 {
-		return nil, first.errorf(first.kvOffs[first.kv[keySplitCount]], "key %q: found %d parts, want 1 to %d", keySplitCount, n, math.MaxUint16)
+		return nil, first.errorf(first.kvOffs[first.kv[keySplitCount]], "key %q: found %d parts, want at most %d", keySplitCount, n, math.MaxUint16)
 	}
 	count := max(1, int(n))
 	prefix, nameNo, nameCount, named := splitName(path)
 	if no != 0 {
-		open := "open the first part"
-		if named {
-			open += ", " + splitPath(prefix, 0, nameCount)
+		what := fmt.Sprintf("key %q: found %d, so this is part %d of %d", keySplitNo, no, no+1, count)
+		switch {
+		case named && nameNo != int(no):
+			what += fmt.Sprintf(", but the name says part %d of %d", nameNo+1, nameCount)
+		case named:
+			what += ": open the first part, " + splitPath(prefix, 0, nameCount)
+		default:
+			what += ": open the first part"
 		}
-		return nil, first.errorf(first.kvOffs[first.kv[keySplitNo]], "key %q: found %d, so this is part %d of %d: %s", keySplitNo, no, no+1, count, open)
+		return nil, first.errorf(first.kvOffs[first.kv[keySplitNo]], "%s", what)
 	}
 	if given > 0 {
 		if given != count {
@@ -133,7 +138,7 @@ func partPaths(first *part, path string, given int) ([]string, error) {
 	case named && nameNo != 0:
 		return nil, fmt.Errorf("gguf: %s: the name says part %d of %d: open the first part, %s", path, nameNo+1, nameCount, splitPath(prefix, 0, nameCount))
 	case named && nameCount != count:
-		return nil, fmt.Errorf("gguf: %s: the name says %s, key %q says %d", path, plural(nameCount, "part"), keySplitCount, count)
+		return nil, fmt.Errorf("gguf: %s: the name says %s, the file says %d (key %q, 1 without it)", path, plural(nameCount, "part"), count, keySplitCount)
 	case count == 1:
 		return []string{path}, nil
 	case !named:

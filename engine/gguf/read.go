@@ -197,9 +197,6 @@ func parse(path string, data []byte) (*part, error) {
 	if err := p.readAlignment(); err != nil {
 		return nil, err
 	}
-	if min := uint64(c.left()) / minTensorBytes; nTensors > min {
-		return nil, c.errorf("tensor count %d, but the %s left hold at most %d", nTensors, plural(c.left(), "byte"), min)
-	}
 	offsets := make([]uint64, 0, nTensors)
 	names := make(map[string]bool, nTensors)
 	for i := range nTensors {
@@ -280,11 +277,11 @@ func (c *cursor) keyValue(p *part, i, n uint64) error {
 		}
 	}
 	if int(kind) >= len(kindNames) {
-		at := c.off - 4
+		at, of := c.off-4, "value"
 		if array {
-			at -= 8
+			at, of = c.off-12, "element"
 		}
-		return p.errorf(at, "%s: value %s, want 0 to %d", what, kindName(kind), len(kindNames)-1)
+		return p.errorf(at, "%s: %s type %d, want 0 to %d", what, of, kind, len(kindNames)-1)
 	}
 	v, err := c.value(what, kind, count, array)
 	if err != nil {
@@ -440,10 +437,11 @@ func (p *part) place(end int, offsets []uint64) error {
 	if len(offsets) == 0 {
 		return nil
 	}
-	base := pad(end, p.alignment)
-	if base > len(p.data) {
-		return p.errorf(end, "the data section begins at byte %d (alignment %d), the file ends at %d", base, p.alignment, len(p.data))
+	start := pad(int64(end), p.alignment)
+	if start > int64(len(p.data)) {
+		return p.errorf(end, "the data section begins at byte %d (alignment %d), the file ends at %d", start, p.alignment, len(p.data))
 	}
+	base := int(start)
 	room := uint64(len(p.data) - base)
 	for i := range p.tensors {
 		t := &p.tensors[i]
@@ -473,7 +471,10 @@ func (p *part) place(end int, offsets []uint64) error {
 }
 
 // pad rounds n up to a multiple of the alignment.
-func pad(n, alignment int) int { return (n + alignment - 1) &^ (alignment - 1) }
+func pad(n int64, alignment int) int64 {
+	a := int64(alignment)
+	return (n + a - 1) &^ (a - 1)
+}
 
 // A cursor reads one part from front to back.
 type cursor struct {

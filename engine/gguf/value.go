@@ -32,14 +32,6 @@ var kindNames = [...]string{
 // which is its length field. An array has no entry: it can't nest.
 var kindSizes = [...]int{1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8}
 
-// kindName names a value type, also one that does not exist.
-func kindName(k uint32) string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return fmt.Sprintf("type %d", k)
-}
-
 // value decodes n values of one kind at the cursor and returns them as a slice,
 // or the single one when array is false. The kind is valid and not an array.
 func (c *cursor) value(what string, kind uint32, n uint64, array bool) (any, error) {
@@ -48,7 +40,7 @@ func (c *cursor) value(what string, kind uint32, n uint64, array bool) (any, err
 		if !array {
 			return nil, c.errorf("%s: a %s needs %d bytes, the file ends after %d", what, kindNames[kind], size, c.left())
 		}
-		return nil, c.errorf("%s: %d elements of %s, at least %d bytes each, do not fit in the %d bytes left in the file", what, n, kindNames[kind], size, c.left())
+		return nil, c.errorf("%s: %d elements of %s, at least %s each, do not fit in the %s left in the file", what, n, kindNames[kind], plural(size, "byte"), plural(c.left(), "byte"))
 	}
 	if kind == kindString {
 		if !array {

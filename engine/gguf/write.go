@@ -189,7 +189,7 @@ func plan(m Model, opt WriteOptions) (*layout, error) {
 		}
 		names[t.Name] = true
 		l.sizes = append(l.sizes, size)
-		padded := int64(pad(size, l.alignment))
+		padded := pad(int64(size), l.alignment)
 		total += padded
 		if i > first && opt.MaxPartBytes > 0 && inPart+padded > opt.MaxPartBytes {
 			l.parts = append(l.parts, [2]int{first, i})
@@ -289,7 +289,7 @@ func (l *layout) writePart(w io.Writer, i int) error {
 		}
 		head = le.AppendUint32(head, uint32(t.Type))
 		head = le.AppendUint64(head, offset)
-		offset += uint64(pad(l.sizes[j], l.alignment))
+		offset += uint64(pad(int64(l.sizes[j]), l.alignment))
 	}
 	if _, err := w.Write(head); err != nil {
 		return err
@@ -317,12 +317,12 @@ func (l *layout) writePart(w io.Writer, i int) error {
 // writePadding writes the zeros that follow n bytes.
 func (l *layout) writePadding(w io.Writer, n int) error {
 	var zeros [4096]byte
-	for left := pad(n, l.alignment) - n; left > 0; {
-		k, err := w.Write(zeros[:min(left, len(zeros))])
+	for left := pad(int64(n), l.alignment) - int64(n); left > 0; {
+		k, err := w.Write(zeros[:min(left, int64(len(zeros)))])
 		if err != nil {
 			return err
 		}
-		left -= k
+		left -= int64(k)
 	}
 	return nil
 }
