@@ -55,17 +55,21 @@ func (r *Run) Encode() ([]byte, error) {
 	out.Write(header)
 	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(body))))
 	out.Write(binary.LittleEndian.AppendUint64(nil, sum(body)))
-	w, err := flate.NewWriter(&out, flate.BestCompression)
-	if err != nil {
-		return nil, fmt.Errorf("dump: %w", err)
-	}
-	if _, err := w.Write(body); err != nil {
-		return nil, fmt.Errorf("dump: %w", err)
-	}
-	if err := w.Close(); err != nil {
+	if err := deflate(&out, body); err != nil {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+func deflate(out io.Writer, body []byte) error {
+	w, err := flate.NewWriter(out, flate.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(body); err != nil {
+		return err
+	}
+	return w.Close()
 }
 
 func (r *Run) body() []byte {

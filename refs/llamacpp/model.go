@@ -35,8 +35,8 @@ func (l *Lib) LoadModel(path string, o ModelOptions) (*Model, error) {
 		return nil, errClosed
 	}
 	p := l.fn.LlamaModelDefaultParams()
-	p.vocabOnly = flag(o.VocabOnly)
-	p.useExtraBufts = flag(o.Repack)
+	p.vocabOnly = cbool(o.VocabOnly)
+	p.useExtraBufts = cbool(o.Repack)
 	l.log.clear()
 	ptr := l.fn.LlamaModelLoadFromFile(path, p)
 	if ptr == nil {
@@ -47,7 +47,7 @@ func (l *Lib) LoadModel(path string, o ModelOptions) (*Model, error) {
 	return m, nil
 }
 
-func flag(b bool) uint8 {
+func cbool(b bool) uint8 {
 	if b {
 		return 1
 	}

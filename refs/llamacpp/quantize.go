@@ -37,7 +37,7 @@ func (l *Lib) Quantize(in, out string, o QuantizeOptions) error {
 	p := l.fn.LlamaModelQuantizeDefault()
 	p.nThread = int32(max(o.Threads, 1))
 	p.fType = int32(o.FType)
-	p.pure = flag(o.Pure)
+	p.pure = cbool(o.Pure)
 	l.log.clear()
 	if status := l.fn.LlamaModelQuantize(in, out, &p); status != 0 {
 		return l.log.wrap(fmt.Errorf("llama.cpp can't quantise %s: status %d", in, status))
