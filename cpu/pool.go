@@ -1,0 +1,142 @@
+package cpu
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// spinLimit bounds how many times a thread looks for work, or for the end of
+// work, before it sleeps: some ten microseconds, about the time between two
+// nodes of a decode step. Waking a sleeper costs about as much.
+const spinLimit = 1 << 13
+
+// A pool runs a function over numbered chunks on a fixed set of threads. The
+// caller of run is thread 0. Chunks are handed out in order to whoever is free,
+// so a chunk must not care which thread runs it, other than for scratch memory.
+// run is for one caller at a time and allocates nothing.
+type pool struct {
+	threads int
+	spin    int
+	workers []*worker
+
+	// The job at hand, written before epoch is raised.
+	fn     func(thread, chunk int)
+	chunks int64
+	next   atomic.Int64
+
+	epoch   atomic.Uint64 // raised once a job
+	pending atomic.Int32  // workers that have not finished the job
+	waiting atomic.Bool   // the caller sleeps on done
+	done    chan struct{}
+	closing bool
+}
+
+type worker struct {
+	asleep atomic.Bool
+	wake   chan struct{}
+}
+
+func newPool(threads int) *pool {
+	p := &pool{threads: threads, spin: spinLimit, done: make(chan struct{}, 1)}
+	if threads > runtime.GOMAXPROCS(0) {
+		p.spin = 0 // spinning would keep a thread with work from running
+	}
+	for i := 1; i < threads; i++ {
+		w := &worker{wake: make(chan struct{}, 1)}
+		p.workers = append(p.workers, w)
+		go p.serve(w, i)
+	}
+	return p
+}
+
+// run calls fn(thread, chunk) once for every chunk in 0..chunks-1 and returns
+// when all calls have.
+func (p *pool) run(chunks int, fn func(thread, chunk int)) {
+	if len(p.workers) == 0 || chunks <= 1 {
+		for i := range chunks {
+			fn(0, i)
+		}
+		return
+	}
+	p.fn, p.chunks = fn, int64(chunks)
+	p.next.Store(0)
+	p.signal()
+	p.work(0)
+	p.wait()
+	p.fn = nil
+}
+
+// signal starts the workers on the job at hand.
+func (p *pool) signal() {
+	p.pending.Store(int32(len(p.workers)))
+	p.epoch.Add(1)
+	for _, w := range p.workers {
+		if w.asleep.CompareAndSwap(true, false) {
+			w.wake <- struct{}{}
+		}
+	}
+}
+
+func (p *pool) work(thread int) {
+	for {
+		i := p.next.Add(1) - 1
+		if i >= p.chunks {
+			return
+		}
+		p.fn(thread, int(i))
+	}
+}
+
+// wait returns when no worker has a part of the job left.
+func (p *pool) wait() {
+	for range p.spin {
+		if p.pending.Load() == 0 {
+			return
+		}
+	}
+	p.waiting.Store(true)
+	// Whoever clears the flag decides: the caller, and goes on, or the last
+	// worker, and sends.
+	if p.pending.Load() == 0 && p.waiting.CompareAndSwap(true, false) {
+		return
+	}
+	<-p.done
+}
+
+// serve is a worker's life: wait for the next epoch, work, report.
+func (p *pool) serve(w *worker, thread int) {
+	for last := uint64(0); ; last++ {
+		p.await(w, last)
+		if p.closing {
+			return
+		}
+		p.work(thread)
+		if p.pending.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
+			p.done <- struct{}{}
+		}
+	}
+}
+
+// await returns once the epoch is past last.
+func (p *pool) await(w *worker, last uint64) {
+	for range p.spin {
+		if p.epoch.Load() != last {
+			return
+		}
+	}
+	w.asleep.Store(true)
+	if p.epoch.Load() != last && w.asleep.CompareAndSwap(true, false) {
+		return
+	}
+	<-w.wake
+}
+
+// close ends the workers. run works on, on the caller alone.
+func (p *pool) close() {
+	if len(p.workers) == 0 {
+		return
+	}
+	p.closing = true
+	p.signal()
+	p.workers = nil
+}
