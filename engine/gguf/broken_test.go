@@ -317,6 +317,13 @@ func TestBrokenControls(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "x-00002-of-00002.gguf", f.Parts[1].Path)
 	require.Equal(t, 1, f.Tensors[1].Part)
+
+	// gguf-split can leave the first part to the metadata.
+	meta := new(image).header(0, 3).str("split.no").u32(2).u16(0).str("split.count").u32(2).u16(2).str("split.tensors.count").u32(5).u32(1)
+	f, err = Read("m", meta.b, partImage(1, 2, 1, "b").b)
+	require.NoError(t, err)
+	require.Len(t, f.Tensors, 1)
+	require.Equal(t, 1, f.Tensors[0].Part)
 }
 
 // TestBrokenOutsideFiles has the faults that a small file can't hold.
