@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"minfer/engine/gguf"
+	"minfer/refs/internal/hparams"
 )
 
 // Options of a [Forward].
@@ -29,7 +30,7 @@ type Node struct {
 // returns one row of logits for each of them. The architectures are qwen2, qwen3
 // and llama; the file's tensors may have any type that [Dequantize] knows.
 func Forward(f *gguf.File, tokens []int32, o Options) ([][]float64, error) {
-	h, err := readHparams(f)
+	h, err := hparams.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("reference forward of %s: %w", f.Path, err)
 	}
@@ -53,7 +54,7 @@ func Forward(f *gguf.File, tokens []int32, o Options) ([][]float64, error) {
 // that the pass reads as the list of operations that it is.
 type forward struct {
 	file *gguf.File
-	h    hparams
+	h    hparams.Hparams
 	o    Options
 	pos  []int32
 	err  error
@@ -69,8 +70,9 @@ func (f *forward) all(tokens []int32) ([]float64, error) {
 	if f.find("output.weight") != nil {
 		output = f.matrix("output.weight")
 	}
+	rope := ropeOf(h.Rope)
 	if f.find("rope_freqs.weight") != nil {
-		h.rope.Factors = f.vector("rope_freqs.weight")
+		rope.Factors = f.vector("rope_freqs.weight")
 	}
 	if f.err != nil {
 		return nil, f.err
@@ -81,23 +83,23 @@ func (f *forward) all(tokens []int32) ([]float64, error) {
 	}
 	f.tap("embd", "get_rows", x)
 
-	for il := 0; il < h.layers && f.err == nil; il++ {
+	for il := 0; il < h.Layers && f.err == nil; il++ {
 		weight := func(part string) string { return fmt.Sprintf("blk.%d.%s", il, part) }
 		name := func(part string) string { return fmt.Sprintf("%s-%d", part, il) }
 
 		normed := f.norm(name("norm"), name("attn_norm"), x, 0, weight("attn_norm.weight"))
 
 		q := f.project(name("Qcur"), normed, weight("attn_q"))
-		if h.qkNorm {
-			q = f.norm(name("norm"), name("Qcur_normed"), q, h.headDim, weight("attn_q_norm.weight"))
+		if h.QkNorm {
+			q = f.norm(name("norm"), name("Qcur_normed"), q, h.HeadDim, weight("attn_q_norm.weight"))
 		}
-		q = f.rope(name("Qcur"), q, h.rope)
+		q = f.rope(name("Qcur"), q, rope)
 		v := f.project(name("Vcur"), normed, weight("attn_v"))
 		k := f.project(name("Kcur"), normed, weight("attn_k"))
-		if h.qkNorm {
-			k = f.norm(name("norm"), name("Kcur_normed"), k, h.headDim, weight("attn_k_norm.weight"))
+		if h.QkNorm {
+			k = f.norm(name("norm"), name("Kcur_normed"), k, h.HeadDim, weight("attn_k_norm.weight"))
 		}
-		k = f.rope(name("Kcur"), k, h.rope)
+		k = f.rope(name("Kcur"), k, rope)
 		if f.err != nil {
 			break
 		}
@@ -142,6 +144,22 @@ func (f *forward) all(tokens []int32) ([]float64, error) {
 	return logits, nil
 }
 
+// ropeOf translates the file's parameters. With YaRN, llama.cpp hands the
+// operator a magnitude of (1 + 0.1 ln factor) divided by what the operator will
+// multiply with, which is the same: the file's factor is left.
+func ropeOf(r hparams.Rope) Rope {
+	p := Rope{
+		Neox: r.Neox, NDims: r.NDims, FreqBase: r.FreqBase, FreqScale: 1 / r.Factor,
+		ExtFactor: r.ExtFactor, AttnFactor: r.AttnFactor,
+		BetaFast: r.BetaFast, BetaSlow: r.BetaSlow, NCtxOrig: r.NCtxOrig,
+	}
+	if r.ExtFactor != 0 && r.Factor <= 1 {
+		// A factor that does not stretch has no magnitude, but the division stays.
+		p.AttnFactor /= 1 + 0.1*math.Log(r.Factor)
+	}
+	return p
+}
+
 // norm is rms_norm and its weight over rows of d values; d 0 means the weight's
 // length. The two values have two names.
 func (f *forward) norm(name, weighted string, x []float64, d int, tensor string) []float64 {
@@ -156,8 +174,8 @@ func (f *forward) norm(name, weighted string, x []float64, d int, tensor string)
 		f.err = fmt.Errorf("%s has %d values: want %d", tensor, len(weight), d)
 		return nil
 	}
-	f.tap(name, "rms_norm", RmsNorm(x, d, f.h.eps, nil))
-	y := RmsNorm(x, d, f.h.eps, weight)
+	f.tap(name, "rms_norm", RmsNorm(x, d, f.h.Eps, nil))
+	y := RmsNorm(x, d, f.h.Eps, weight)
 	f.tap(weighted, "mul", y)
 	return y
 }
@@ -198,11 +216,11 @@ func (f *forward) rope(name string, x []float64, p Rope) []float64 {
 	if f.err != nil {
 		return nil
 	}
-	if p.NDims > f.h.headDim || p.NDims%2 != 0 || (p.Factors != nil && len(p.Factors) != p.NDims/2) {
-		f.err = fmt.Errorf("rope: %d dimensions and %d factors for heads of %d", p.NDims, len(p.Factors), f.h.headDim)
+	if p.NDims > f.h.HeadDim || p.NDims%2 != 0 || (p.Factors != nil && len(p.Factors) != p.NDims/2) {
+		f.err = fmt.Errorf("rope: %d dimensions and %d factors for heads of %d", p.NDims, len(p.Factors), f.h.HeadDim)
 		return nil
 	}
-	y := RoPE(x, f.h.headDim, f.pos, p)
+	y := RoPE(x, f.h.HeadDim, f.pos, p)
 	f.tap(name, "rope", y)
 	return y
 }
@@ -213,14 +231,14 @@ func (f *forward) attention(il int, q, k, v []float64) []float64 {
 	}
 	h := f.h
 	n := len(f.pos)
-	if len(q) != n*h.heads*h.headDim || len(k) != n*h.headsKV*h.headDim || len(v) != n*h.headsKV*h.headDimV {
+	if len(q) != n*h.Heads*h.HeadDim || len(k) != n*h.HeadsKV*h.HeadDim || len(v) != n*h.HeadsKV*h.HeadDimV {
 		f.err = fmt.Errorf("layer %d: q, k, v of %d, %d, %d channels do not fit %d and %d heads of %d and %d",
-			il, len(q)/n, len(k)/n, len(v)/n, h.heads, h.headsKV, h.headDim, h.headDimV)
+			il, len(q)/n, len(k)/n, len(v)/n, h.Heads, h.HeadsKV, h.HeadDim, h.HeadDimV)
 		return nil
 	}
 	parts, err := Attention(q, k, v, f.pos, Attn{
-		NHead: h.heads, NHeadKV: h.headsKV, HeadDim: h.headDim, HeadDimV: h.headDimV,
-		Scale: 1 / math.Sqrt(float64(h.headDim)),
+		NHead: h.Heads, NHeadKV: h.HeadsKV, HeadDim: h.HeadDim, HeadDimV: h.HeadDimV,
+		Scale: 1 / math.Sqrt(float64(h.HeadDim)),
 	})
 	if err != nil {
 		f.err = fmt.Errorf("layer %d: %w", il, err)

@@ -49,7 +49,7 @@ func Attention(l Level, q []float32, k, v []byte, pos []int32, a Attn) (AttnPart
 	if a.KV == gguf.F16 {
 		dot = DotF16
 	}
-	keys, values := a.widen(k), a.widen(v)
+	keys, values := widen(a.KV, k), widen(a.KV, v)
 	kWidth, vWidth := a.HeadDim*a.NHeadKV, a.HeadDimV*a.NHeadKV
 	padded := (cells + padding - 1) / padding * padding
 
@@ -102,13 +102,6 @@ func (a Attn) check(q []float32, k, v []byte, pos []int32) (cells int, err error
 		}
 	}
 	return cells, nil
-}
-
-func (a Attn) widen(region []byte) []float32 {
-	if a.KV == gguf.F16 {
-		return widenF16(region)
-	}
-	return Floats(region)
 }
 
 // round converts the second operand of a dot with the cache to its type.

@@ -12,21 +12,10 @@ func Dequantize(t gguf.Type, data []byte, n int) ([]float32, error) {
 	if err := checkRow(t, n, data); err != nil {
 		return nil, fmt.Errorf("dequantize: %w", err)
 	}
-	y := make([]float32, n)
-	switch t {
-	case gguf.F32:
-		return Floats(data), nil
-	case gguf.F16:
-		for i := range y {
-			y[i] = f16(data[2*i:])
-		}
-		return y, nil
-	case gguf.BF16:
-		for i := range y {
-			y[i] = F32FromBF16(u16(data[2*i:]))
-		}
-		return y, nil
+	if t == gguf.F32 || t == gguf.F16 || t == gguf.BF16 {
+		return widen(t, data), nil
 	}
+	y := make([]float32, n)
 	var b block
 	size := t.BlockSize()
 	for i := 0; i < n; i += size {

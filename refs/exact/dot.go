@@ -20,12 +20,8 @@ func Dot(l Level, t gguf.Type, n int, w, act []byte) (float32, error) {
 		return 0, fmt.Errorf("dot: activations: %w", err)
 	}
 	switch t {
-	case gguf.F32:
-		return DotF32(l, Floats(w), Floats(act)), nil
-	case gguf.F16:
-		return DotF16(l, widenF16(w), widenF16(act)), nil
-	case gguf.BF16:
-		return dotBF16(l, widenBF16(w), widenBF16(act)), nil
+	case gguf.F32, gguf.F16, gguf.BF16:
+		return dotFloat(l, t, widen(t, w), widen(t, act)), nil
 	case gguf.Q4_K:
 		return dotQ4_K(n, w, act)
 	case gguf.Q5_K:
@@ -36,20 +32,32 @@ func Dot(l Level, t gguf.Type, n int, w, act []byte) (float32, error) {
 	return dot32(t, n, w, act)
 }
 
-func widenF16(b []byte) []float32 {
-	x := make([]float32, len(b)/2)
+// widen gives the values of a row of F32, F16 or BF16, all of them exact.
+func widen(t gguf.Type, b []byte) []float32 {
+	size := t.BlockBytes()
+	x := make([]float32, len(b)/size)
 	for i := range x {
-		x[i] = f16(b[2*i:])
+		switch t {
+		case gguf.F32:
+			x[i] = f32(b[4*i:])
+		case gguf.F16:
+			x[i] = f16(b[2*i:])
+		case gguf.BF16:
+			x[i] = F32FromBF16(u16(b[2*i:]))
+		}
 	}
 	return x
 }
 
-func widenBF16(b []byte) []float32 {
-	x := make([]float32, len(b)/2)
-	for i := range x {
-		x[i] = F32FromBF16(u16(b[2*i:]))
+// dotFloat is the dot of widened rows of a type that is not quantised.
+func dotFloat(l Level, t gguf.Type, x, y []float32) float32 {
+	switch t {
+	case gguf.F16:
+		return DotF16(l, x, y)
+	case gguf.BF16:
+		return DotBF16(l, x, y)
 	}
-	return x
+	return DotF32(l, x, y)
 }
 
 // sumHS8 is the horizontal sum of the quantised dots and of softmax at level H.
@@ -80,15 +88,18 @@ func sumR16(a []float32) float32 {
 	return sumHS8(b[:])
 }
 
-// lanesOf accumulates the whole steps of 4 vectors and returns the horizontal
-// sum and how many elements it took.
+// lanesOf accumulates whole steps of 4 vectors, element i in accumulator
+// (i/W)%4, lane i%W, and returns the horizontal sum and how many it took.
 func lanesOf(l Level, x, y []float32) (sum float32, done int) {
 	width := l.lanes()
 	var acc [4][16]float32
-	done = len(x) / (4 * width) * (4 * width)
-	for i := range done {
-		a, lane := i/width%4, i%width
-		acc[a][lane] = FMA(x[i], y[i], acc[a][lane])
+	for ; done+4*width <= len(x); done += 4 * width {
+		for a := range acc {
+			for lane := range width {
+				i := done + a*width + lane
+				acc[a][lane] = FMA(x[i], y[i], acc[a][lane])
+			}
+		}
 	}
 	for lane := range width {
 		acc[0][lane] = (acc[0][lane] + acc[2][lane]) + (acc[1][lane] + acc[3][lane])

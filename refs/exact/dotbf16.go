@@ -2,14 +2,15 @@ package exact
 
 import "math"
 
-// dotBF16 is ggml's bf16 dot of values that are exact in bf16. The tail's
+// DotBF16 is ggml's bf16 dot of values that are exact in bf16. The tail's
 // products round to float32 and are added in float64, at both levels.
 //
 // Level H has four accumulators of eight lanes like the f16 dot, but combines
 // them as (A0+A2) + (A1+A3) and then sums by HS8. Level Z uses the processor's
 // bf16 instruction: two accumulators of 16 lanes, each lane taking a pair of
 // neighbours a step, and each accumulator summed by itself.
-func dotBF16(l Level, x, y []float32) float32 {
+func DotBF16(l Level, x, y []float32) float32 {
+	want("dot bf16", "length of y", len(y), len(x))
 	if l == Z {
 		return dotBF16Z(x, y)
 	}

@@ -22,19 +22,39 @@ func MatMul(l Level, t gguf.Type, w []byte, in, out int, x []float32) ([]float32
 	if out < 0 || len(w) != size*out {
 		return nil, fmt.Errorf("mul_mat: %d bytes of weights for [%d, %d] of %v: want %d", len(w), in, out, t, size*out)
 	}
-	y := make([]float32, 0, len(x)/in*out)
-	for r := range len(x) / in {
-		act, err := Activation(actType, x[r*in:(r+1)*in])
-		if err != nil {
+	rows := len(x) / in
+	acts := make([][]byte, rows)
+	for r := range acts {
+		if acts[r], err = Activation(actType, x[r*in:(r+1)*in]); err != nil {
 			return nil, fmt.Errorf("mul_mat: %w", err)
 		}
-		for o := range out {
-			v, err := Dot(l, t, in, w[o*size:(o+1)*size], act)
-			if err != nil {
+	}
+	y := make([]float32, rows*out)
+	if actType == t {
+		multiplyFloat(l, t, y, w, acts, in, out)
+		return y, nil
+	}
+	for o := range out {
+		for r, act := range acts {
+			if y[r*out+o], err = Dot(l, t, in, w[o*size:(o+1)*size], act); err != nil {
 				return nil, fmt.Errorf("mul_mat: %w", err)
 			}
-			y = append(y, v)
 		}
 	}
 	return y, nil
+}
+
+// multiplyFloat widens every row once; otherwise it is the same loop.
+func multiplyFloat(l Level, t gguf.Type, y []float32, w []byte, acts [][]byte, in, out int) {
+	columns := make([][]float32, len(acts))
+	for r, act := range acts {
+		columns[r] = widen(t, act)
+	}
+	size := t.RowBytes(in)
+	for o := range out {
+		row := widen(t, w[o*size:(o+1)*size])
+		for r, column := range columns {
+			y[r*out+o] = dotFloat(l, t, row, column)
+		}
+	}
 }
