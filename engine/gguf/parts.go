@@ -12,9 +12,9 @@ import (
 
 // A model in several parts follows llama.cpp's convention: the parts are files
 // PREFIX-00001-of-0000N.gguf, each a GGUF file with tensors of its own (the
-// first may have none) and the keys split.no (from 0), split.count and split.tensors.count (of all parts
-// together); the other metadata is in the first. A general.alignment is each
-// part's own.
+// first may have none) and the keys split.no (from 0), split.count and
+// split.tensors.count (of all parts together); the other metadata is in the
+// first. A general.alignment is each part's own.
 
 var splitPattern = regexp.MustCompile(`(?s)^(.+)-([0-9]{5})-of-([0-9]{5})\.gguf$`)
 
