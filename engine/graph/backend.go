@@ -77,7 +77,7 @@ type Mapper interface {
 
 // A TapValue is one intermediate value shown to a Tap.
 type TapValue struct {
-	Node *Node
+	Node *Node // of the plan's graph, after fusion
 	// Part is "" for the node's own output and otherwise names a value that the
 	// node merges, by llama.cpp's op: "mul_mat" before a bias, "norm" before a
 	// weight, "kq", "kq_soft_max", "kqv" inside attention.

@@ -2,15 +2,22 @@
 // over one or more backends.
 //
 // Data flows one way. A builder (engine/model) emits nodes in topological order
-// into a [Graph]; Assign gives each node a [Backend] by priority, where a
-// refusal is not an error but makes a split; Fuse merges nodes where the
-// backend of all of them can; Allocate plans buffers by liveness; Execute walks
-// the splits, copies values across at a backend change and returns the output.
-// A built plan is reused while its [Params] compare equal.
+// into a [Graph]; [Validate] checks it; [Assign] gives each node a [Backend] by
+// priority, where a refusal is not an error but makes a split; [Fuse] merges
+// nodes where the backend of all of them can; [Allocate] plans buffers by
+// liveness; a [Plan] walks the splits, copies values across at a backend change
+// and returns the output. An [Executor] does all of it and reuses the plan while
+// its [Params] compare equal. A [KVCache] outlives the plans.
+//
+// The package computes nothing and knows no kernel: arithmetic is the business
+// of the backends, cpu and metal, which it does not import.
 //
 // An invariant that does not hold is an error that names the node, the tensor
 // and the numbers. Nothing falls back silently, and no node is handed to
 // another backend mid-run.
+//
+// Graphs and weights may be shared for reading; executors, plans, caches and
+// backends belong to one session and one goroutine at a time.
 package graph
 
 import "minfer/engine/gguf"
@@ -45,7 +52,7 @@ type Weight struct {
 // A Node is one operation and its single output value.
 //
 //	op            In                       Weight    Bias    output
-//	Input         -                        -         -       I32 [n]
+//	Input         -                        -         -       I32 [n] (F32 of any shape in graphs of single ops)
 //	GetRows       ids I32[n]               table     -       F32 [d, n]
 //	Add, Mul      a, b (same shape)        -         -       as a
 //	Silu          x                        -         -       as x
@@ -54,7 +61,7 @@ type Weight struct {
 //	QkNorm        x [hd*n_head, n]         [hd]      -       as x: RmsNorm of each head's row
 //	MatMul        x [in_dim, n]            [in,out]  [out]|- F32 [out_dim, n]
 //	RoPE          x [hd*n_head, n], pos    factors|- -       as x
-//	KvcacheStore  x [width, n], pos        -         -       the region of its side (no data of its own)
+//	KvcacheStore  x [width, n], pos        -         -       KV type [width, n]; no data of its own, it writes the region of its side
 //	KvcacheLoad   store                    -         -       KV type [width, n_kv], aliases the region
 //	Attn          q, k load, v load, pos   -         -       F32 [hd_v*n_head, n]
 //	Scale         x                        -         -       x * Attr.Scale
@@ -62,8 +69,10 @@ type Weight struct {
 //	BatchMatMul   a [k,m,b], b [k,n,b]     -         -       F32 [m, n, b]: ggml's mul_mat of two activations
 //	View          x                        -         -       rows from Attr.Offset on, aliases x
 //	Reshape       x                        -         -       same bytes, other Shape, aliases x
-//	Permute       x                        -         -       Attr.Perm applied, copied
+//	Permute       x                        -         -       dimension i goes to Attr.Perm[i], copied
 //
+// ids and pos are Inputs. At a run, ids are below the table's rows, positions of
+// one run are distinct, below the cache's capacity and below the NKV of each Attn.
 // Attention is causal: the cell index is the position, and row i of q sees the
 // cells 0..pos[i].
 type Node struct {

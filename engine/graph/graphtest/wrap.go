@@ -16,6 +16,10 @@ import (
 // an id far out of range as I32.
 const PoisonBits uint32 = 0x7fc0dead
 
+// unwrittenBits fill an output before its node runs. They differ from
+// PoisonBits, which arithmetic on poisoned inputs hands on to its result.
+const unwrittenBits uint32 = 0x7fc0fade
+
 // Options say how a wrapped backend behaves.
 type Options struct {
 	Name   string     // what Name returns; the inner backend's name if empty
@@ -26,9 +30,9 @@ type Options struct {
 	// Opaque makes a host read or write of a buffer with pending work an error
 	// that names the buffer. Without it the access synchronizes first.
 	Opaque bool
-	// Poison fills new, recycled and freed buffers and the output of a node before
-	// it runs, and takes an F32 element that still holds PoisonBits for one that
-	// the node has not written.
+	// Poison fills new, recycled and freed buffers with PoisonBits. It also fills
+	// the output of a node with another NaN before the node runs, and an F32 element
+	// that still holds it afterwards is an error: the node has not written it.
 	Poison bool
 	// Fail, if set, is asked before a node runs (in an Async backend, at
 	// Synchronize); an error is the node's.
@@ -146,7 +150,7 @@ func (w *Wrapped) handle(inner graph.Buffer, size int) (graph.Buffer, error) {
 	w.buffers++
 	w.live++
 	if w.opt.Poison {
-		if err := w.poison(b, 0, size+guard); err != nil {
+		if err := w.fill(b, 0, size+guard, PoisonBits); err != nil {
 			return nil, err
 		}
 	}
@@ -166,30 +170,26 @@ func (w *Wrapped) FreeBuffer(b graph.Buffer) {
 		return
 	}
 	if wb.pending > 0 {
-		w.queue = append(w.queue, func() error { return fmt.Errorf("%v: freed with %d pending nodes", wb, wb.pending) })
+		err := fmt.Errorf("%v: freed with %d pending nodes", wb, wb.pending)
+		w.queue = append(w.queue, func() error { return err })
 		return
 	}
 	wb.freed = true
 	w.live--
 	w.free = append(w.free, wb)
 	if w.opt.Poison {
-		if err := w.poison(wb, 0, wb.size); err != nil {
+		if err := w.fill(wb, 0, wb.size, PoisonBits); err != nil {
 			w.queue = append(w.queue, func() error { return err })
 		}
 	}
 }
 
-// poison fills a window with PoisonBits, from the buffer's start on in phase.
-func (w *Wrapped) poison(b *wrapBuffer, off, n int) error {
-	return w.inner.WriteHost(b.inner, off, poisonBytes(off, n))
+// fill writes a pattern over a window.
+func (w *Wrapped) fill(b *wrapBuffer, off, n int, bits uint32) error {
+	return w.inner.WriteHost(b.inner, off, bytes.Repeat(word(bits), n/4+1)[:n])
 }
 
-func poisonBytes(off, n int) []byte {
-	var word [4]byte
-	binary.LittleEndian.PutUint32(word[:], PoisonBits)
-	p := bytes.Repeat(word[:], n/4+2)
-	return p[off%4 : off%4+n]
-}
+func word(bits uint32) []byte { return binary.LittleEndian.AppendUint32(nil, bits) }
 
 // open checks a window of one of this backend's buffers.
 func (w *Wrapped) open(b graph.Buffer, off, n int) (*wrapBuffer, error) {
@@ -348,7 +348,7 @@ func (c *call) run() error {
 		aliased = aliased || c.inPlace(i)
 	}
 	if w.opt.Poison && !aliased {
-		if err := w.poison(c.dst, c.out.Off, c.out.Len); err != nil {
+		if err := w.fill(c.dst, c.out.Off, c.out.Len, unwrittenBits); err != nil {
 			return err
 		}
 	}
@@ -380,7 +380,7 @@ func (c *call) run() error {
 		if err := w.inner.ReadHost(c.out.Buf, c.out.Off, got); err != nil {
 			return err
 		}
-		want := poisonBytes(c.out.Off, 4)
+		want := word(unwrittenBits)
 		for i := 0; i+4 <= len(got); i += 4 {
 			if bytes.Equal(got[i:i+4], want) {
 				return fault("did not write element %d", i/4)
