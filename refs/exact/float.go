@@ -6,16 +6,21 @@ import (
 )
 
 // FMA is a*b + c with one rounding. The product of two float32 is exact in
-// float64; the sum is rounded to odd there, which leaves a 53-bit value whose
-// second rounding, to float32, is the one that counts.
+// float64, so there is one rounding too many, that of the sum to float64. It does
+// harm only where its result lies half way between two float32, which the exact
+// sum may have missed by a little.
 func FMA(a, b, c float32) float32 {
 	p, q := float64(a)*float64(b), float64(c)
 	s := p + q
-	// Knuth's TwoSum: e is exactly what s has lost.
+	const below = 1<<29 - 1 // the bits that float32 has not, of a normal number
+	if math.Float64bits(s)&below != 1<<28 && math.Abs(s) >= 0x1p-126 {
+		return float32(s)
+	}
+	// Round to odd instead. e is exactly what s has lost (Knuth's TwoSum); one bit
+	// towards it, if the last bit is even, puts s on the right side of the middle.
 	t := s - p
 	e := (p - (s - t)) + (q - t)
-	if bits := math.Float64bits(s); e != 0 && bits&1 == 0 && !math.IsNaN(e) && !math.IsInf(s, 0) {
-		// Towards e: the neighbour's last bit is 1, as all odd ones are.
+	if bits := math.Float64bits(s); bits&1 == 0 && (e > 0 || e < 0) {
 		if (e > 0) == (s > 0) {
 			bits++
 		} else {

@@ -30,7 +30,7 @@ func MatMul(l Level, t gguf.Type, w []byte, in, out int, x []float32) ([]float32
 		}
 	}
 	y := make([]float32, rows*out)
-	if actType == t {
+	if t.BlockSize() == 1 {
 		multiplyFloat(l, t, y, w, acts, in, out)
 		return y, nil
 	}
