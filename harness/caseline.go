@@ -179,3 +179,19 @@ func (l *Line) value(key string) (any, error) {
 	l.used[key] = true
 	return v, nil
 }
+
+// Bool is the value of a key that may be left out, false then.
+func (l *Line) Bool(key string) (bool, error) {
+	if !l.Has(key) {
+		return false, nil
+	}
+	v, err := l.value(key)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(bool)
+	if !ok {
+		return false, l.Errorf("key %q is %v: want true or false", key, v)
+	}
+	return b, nil
+}

@@ -171,20 +171,20 @@ func (r *Report) jsonl(w io.Writer) error {
 }
 
 type junitSuites struct {
-	XMLName xml.Name `xml:"testsuites"`
-	Suites  []junitSuite
+	XMLName xml.Name     `xml:"testsuites"`
+	Suites  []junitSuite `xml:"testsuite"`
 }
 
 type junitSuite struct {
-	XMLName   xml.Name `xml:"testsuite"`
-	Name      string   `xml:"name,attr"`
-	Tests     int      `xml:"tests,attr"`
-	Failures  int      `xml:"failures,attr"`
-	Errors    int      `xml:"errors,attr"`
-	Skipped   int      `xml:"skipped,attr"`
-	Time      string   `xml:"time,attr"`
-	Timestamp string   `xml:"timestamp,attr,omitempty"`
-	Cases     []junitCase
+	XMLName   xml.Name    `xml:"testsuite"`
+	Name      string      `xml:"name,attr"`
+	Tests     int         `xml:"tests,attr"`
+	Failures  int         `xml:"failures,attr"`
+	Errors    int         `xml:"errors,attr"`
+	Skipped   int         `xml:"skipped,attr"`
+	Time      string      `xml:"time,attr"`
+	Timestamp string      `xml:"timestamp,attr,omitempty"`
+	Cases     []junitCase `xml:"testcase"`
 }
 
 type junitCase struct {

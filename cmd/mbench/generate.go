@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"minfer/cmd/internal/cli"
+	"minfer/cpu"
+	"minfer/engine/gguf"
+	"minfer/engine/graph"
+	"minfer/engine/lever"
+	"minfer/engine/model"
+	"minfer/engine/sampler"
+	"minfer/engine/session"
+	"minfer/engine/tokenizer"
+	"minfer/harness"
+)
+
+const generateUsage = `
+mbench run reads a prompt and writes what the model continues it with, then the
+rates of both on stderr. Greedy unless a temperature is given.
+
+usage: mbench run [--model FILE] --prompt TEXT [-n N] [flags]
+`
+
+// generate is the command `mbench run`.
+func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
+	var path, prompt, file, device, cache string
+	var n, nCtx, batch, threads int
+	var special, raw bool
+	var o sampler.Options
+	set := cli.Flags(s, "mbench run", generateUsage)
+	set.StringVar(&path, "model", "", "GGUF file (the first part of several); the embedded model without it")
+	set.StringVar(&prompt, "prompt", "", "text to continue")
+	set.StringVar(&file, "prompt-file", "", "read the prompt from this file")
+	set.IntVarP(&n, "n", "n", 64, "tokens to generate; -1 for as many as the context allows")
+	set.StringVar(&device, "device", "cpu", "what runs the model")
+	set.IntVar(&nCtx, "ctx", 0, "context in tokens; 0 is the model's own, at most 4096")
+	set.IntVar(&batch, "batch", 0, "most tokens of the prompt in one pass; 0 is 512")
+	set.IntVar(&threads, "threads", 0, "threads; 0 is one per core")
+	set.StringVar(&cache, "cache-type", "f16", "KV cache type: f16 or f32 (also MINFER_CACHE_TYPE)")
+	set.Float32Var(&o.Temperature, "temp", 0, "temperature; 0 is greedy")
+	set.IntVar(&o.TopK, "top-k", 40, "sample from the k likeliest tokens; 0 for all")
+	set.Float32Var(&o.TopP, "top-p", 0.95, "sample from the likeliest tokens up to this mass; 1 for all")
+	set.Float32Var(&o.MinP, "min-p", 0.05, "drop tokens below this share of the likeliest; 0 for none")
+	set.Uint64Var(&o.Seed, "seed", 1, "seed of the sampling")
+	set.BoolVar(&special, "special", false, "read special tokens in the prompt")
+	set.BoolVar(&raw, "ignore-eos", false, "go on after an end-of-text token")
+	if err := cli.Parse(set, args, 0, 0); err != nil {
+		return 0, err
+	}
+	levers, err := lever.Parse(s.Environ)
+	if err != nil {
+		return 0, err
+	}
+	if levers.CacheType != "" && !set.Changed("cache-type") {
+		cache = levers.CacheType
+	}
+	kvType, err := gguf.ParseType(cache)
+	if err != nil {
+		return 0, fmt.Errorf("--cache-type %q: want f16 or f32", cache)
+	}
+	if file != "" {
+		if prompt != "" {
+			return 0, errors.New("--prompt and --prompt-file exclude each other")
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return 0, fmt.Errorf("--prompt-file: %w", err)
+		}
+		prompt = string(text)
+	}
+	if prompt == "" {
+		return 0, errors.New("--prompt TEXT is needed")
+	}
+	if threads == 0 {
+		threads = cli.DefaultThreads()
+	}
+
+	f, err := cli.OpenModel(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	m, err := model.Load(f)
+	if err != nil {
+		return 0, err
+	}
+	t, err := tokenizer.New(f)
+	if err != nil {
+		return 0, err
+	}
+	sm, err := sampler.New(o)
+	if err != nil {
+		return 0, err
+	}
+	dev, err := cli.Device(device, levers)
+	if err != nil {
+		return 0, err
+	}
+	backend, err := dev.New(threads)
+	if err != nil {
+		return 0, err
+	}
+	if b, ok := backend.(*cpu.Backend); ok {
+		defer b.Close()
+	}
+	exec := graph.ExecOptions{}
+	if levers.GraphTrace {
+		exec.Trace = s.Stderr
+	}
+	if levers.OpProfile {
+		exec.Profile = s.Stderr
+	}
+	ses, err := session.New(m, session.Options{Backends: []graph.Backend{backend}, NCtx: nCtx, KVType: kvType, Batch: batch, Exec: exec})
+	if err != nil {
+		return 0, err
+	}
+	defer ses.Close()
+
+	ids := t.Encode(prompt, tokenizer.Options{AddSpecial: true, ParseSpecial: special})
+	var stop func(int32) bool
+	if !raw {
+		stop = t.IsEOG
+	}
+	stream := t.NewStream()
+	fmt.Fprint(s.Stdout, prompt)
+	start := time.Now()
+	var first time.Time
+	drawn, err := ses.Generate(ctx, ids, n, sm, stop, func(id int32) {
+		if first.IsZero() {
+			first = time.Now()
+		}
+		fmt.Fprint(s.Stdout, stream.Push(id))
+	})
+	fmt.Fprintln(s.Stdout, stream.Flush())
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return 0, err
+	}
+	end := time.Now()
+	if first.IsZero() {
+		first = end
+	}
+	fmt.Fprintf(s.Stderr, "mbench: %s: prompt %s, generation %s\n", dev.Name,
+		rate(len(ids), first.Sub(start)), rate(max(len(drawn)-1, 0), end.Sub(first)))
+	if err != nil {
+		fmt.Fprintln(s.Stderr, "mbench: interrupted")
+		return harness.ExitFailed, nil
+	}
+	return harness.ExitHeld, nil
+}
+
+// rate prints a number of tokens and their rate.
+func rate(n int, d time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d tokens", n)
+	if n > 0 && d > 0 {
+		fmt.Fprintf(&b, " at %.1f tokens/s", float64(n)/d.Seconds())
+	}
+	return b.String()
+}

@@ -1,0 +1,14 @@
+// Command mbench runs the engine and measures it.
+//
+//	mbench run --prompt "In the beginning" -n 48      text from the embedded model, with tokens/s
+//	mbench run --model FILE --prompt TEXT -n N        the same from a file
+//	mbench peers --llama DIR                          llama.cpp beside this engine, interleaved, in one run
+//	mbench synth --arch qwen2 --size 0.5b --type q4_0 -o FILE
+//	mbench quantize IN OUT TYPE
+//
+// It exits with 0 when done, 2 for bad usage or bad input.
+package main
+
+import "minfer/cmd/internal/cli"
+
+func main() { cli.Main("mbench", run) }

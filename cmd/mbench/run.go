@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"minfer/cmd/internal/cli"
+	"minfer/harness"
+)
+
+const usage = `
+mbench runs the engine and measures it.
+
+usage: mbench run [--model FILE] --prompt TEXT [-n N]    generate text
+       mbench peers --llama DIR [--model FILE]           llama.cpp beside this engine
+       mbench synth --arch A --size S --type T -o FILE   a model file of real shape and random weights
+       mbench quantize IN OUT TYPE                       the weights of IN in another type
+
+Each command explains its flags with --help.
+exit codes: 0 done, 1 something did not hold, 2 bad usage or input.
+`
+
+// command is one subcommand.
+type command func(ctx context.Context, s cli.Streams, args []string) (int, error)
+
+var commands = map[string]command{
+	"run":      generate,
+	"peers":    peersCommand,
+	"synth":    synthesize,
+	"quantize": quantize,
+}
+
+func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
+	if len(args) == 0 {
+		return 0, errors.New("a command is needed: run, peers, synth or quantize (see --help)")
+	}
+	if cmd, ok := commands[args[0]]; ok {
+		return cmd(ctx, s, args[1:])
+	}
+	if !strings.HasPrefix(args[0], "-") {
+		return 0, fmt.Errorf("unknown command %q: want run, peers, synth or quantize (see --help)", args[0])
+	}
+	set := cli.Flags(s, "mbench", usage)
+	version := set.Bool("version", false, "print the version")
+	if err := cli.Parse(set, args, 0, 0); err != nil {
+		return 0, err
+	}
+	if *version {
+		fmt.Fprintln(s.Stdout, cli.Version("mbench"))
+		return harness.ExitHeld, nil
+	}
+	return 0, errors.New("a command is needed: run, peers, synth or quantize (see --help)")
+}

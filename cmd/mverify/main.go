@@ -1,0 +1,16 @@
+// Command mverify holds every execution path of the engine against its own
+// reference, case by case.
+//
+//	mverify --suite ops                       each kernel, bit for bit
+//	mverify --suite dumps --llama DIR         every node against a live llama.cpp
+//	mverify --suite ops --filter 'q4_K' -v    some cases, all lines
+//	mverify --suite ops --cases my.jsonl      your own shapes
+//	mverify record --llama DIR                write the recorded node values again
+//
+// It exits with 0 when all held, 1 when something did not, 2 for bad usage or
+// bad input, 3 when nothing ran.
+package main
+
+import "minfer/cmd/internal/cli"
+
+func main() { cli.Main("mverify", run) }

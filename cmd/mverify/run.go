@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"minfer/cmd/internal/cli"
+	"minfer/engine/lever"
+	"minfer/harness"
+	"minfer/refs/dump/recorded"
+	"minfer/refs/llamacpp"
+	"minfer/suites"
+	"minfer/suites/dumps"
+	"minfer/suites/graphs"
+	"minfer/suites/greedy"
+	"minfer/suites/ops"
+	"minfer/suites/tokenizer"
+)
+
+// allSuites are the suites by their order in `--suite all`.
+var allSuites = []suites.Suite{ops.Suite{}, graphs.Suite{}, tokenizer.Suite{}, dumps.Suite{}, greedy.Suite{}}
+
+const usage = `
+mverify holds every execution path of the engine against its own reference.
+
+usage: mverify --suite NAME[,NAME] [flags]
+       mverify record --llama DIR     record llama.cpp's node values again
+
+suites: ops (each kernel), graph (splits, batches, threads), tokenizer, dumps
+(every node against llama.cpp), greedy (generated text), all.
+exit codes: 0 all held, 1 something did not, 2 bad usage or input, 3 nothing ran.
+`
+
+// flags are the command line of a verification.
+type flags struct {
+	suites, devices, tier, filter, shard string
+	model, cases, format, out            string
+	llama, variant, hfVocab              string
+	seed                                 uint64
+	list, failFast, verbose, version     bool
+}
+
+func (f *flags) register(s cli.Streams) *pflag.FlagSet {
+	set := cli.Flags(s, "mverify", usage)
+	set.StringVar(&f.suites, "suite", "", "suites to run, separated by commas, or all")
+	set.StringVar(&f.devices, "device", "cpu", "devices to verify, separated by commas")
+	set.StringVar(&f.tier, "tier", "quick", "how much: quick, full or exhaustive")
+	set.StringVar(&f.filter, "filter", "", "run only cases whose identity matches this regular expression")
+	set.StringVar(&f.model, "model", "", "verify with this GGUF file instead of the embedded models")
+	set.Uint64Var(&f.seed, "seed", 1, "seed of all random data")
+	set.StringVar(&f.cases, "cases", "", "op cases from this JSON Lines file instead of the suite's own")
+	set.StringVar(&f.shard, "shard", "", "run part I of N, as I/N")
+	set.StringVar(&f.format, "format", "text", "report format: "+strings.Join(harness.Formats, ", "))
+	set.StringVar(&f.out, "out", "", "write the report to this file instead of stdout")
+	set.BoolVar(&f.list, "list", false, "list the selected cases and run none")
+	set.BoolVar(&f.failFast, "fail-fast", false, "stop at the first failure")
+	set.BoolVarP(&f.verbose, "verbose", "v", false, "show passing cases too")
+	set.StringVar(&f.llama, "llama", "", "directory of llama.cpp's shared libraries: a live oracle (also MINFER_LLAMA_LIB)")
+	set.StringVar(&f.variant, "llama-variant", "haswell", "which libggml-cpu of that directory to load")
+	set.StringVar(&f.hfVocab, "hf-vocab", "", "folder of a Hugging Face tokenizer.json for the suite tokenizer")
+	set.BoolVar(&f.version, "version", false, "print the version")
+	return set
+}
+
+func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		switch args[0] {
+		case "record":
+			return record(ctx, s, args[1:])
+		default:
+			return 0, fmt.Errorf("unknown command %q: want record, or --suite NAME (see --help)", args[0])
+		}
+	}
+	var f flags
+	if err := cli.Parse(f.register(s), args, 0, 0); err != nil {
+		return 0, err
+	}
+	if f.version {
+		fmt.Fprintln(s.Stdout, cli.Version("mverify"))
+		return harness.ExitHeld, nil
+	}
+	levers, err := lever.Parse(s.Environ)
+	if err != nil {
+		return 0, err
+	}
+	chosen, err := chooseSuites(f.suites)
+	if err != nil {
+		return 0, err
+	}
+	runner := harness.Runner{FailFast: f.failFast, Observe: cli.Progress(s.Stderr, f.suites)}
+	if runner.Filter, err = compileFilter(f.filter); err != nil {
+		return 0, err
+	}
+	if runner.ShardIndex, runner.ShardCount, err = parseShard(f.shard); err != nil {
+		return 0, err
+	}
+	runner.Rerun = func(id harness.ID) string { return f.rerun(id) }
+
+	env, oracle, err := f.environment(levers)
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(env.Temp)
+	defer env.Close()
+
+	out, closeOut, err := openOut(s.Stdout, f.out)
+	if err != nil {
+		return 0, err
+	}
+	defer closeOut()
+
+	var cases []harness.Case
+	for _, suite := range chosen {
+		more, err := suite.Cases(env)
+		if err != nil {
+			return 0, err
+		}
+		cases = append(cases, more...)
+	}
+	if f.list {
+		selected := runner.Select(cases)
+		for _, c := range selected {
+			fmt.Fprintln(out, c.ID)
+		}
+		if len(selected) == 0 {
+			fmt.Fprintln(s.Stderr, "mverify: no case matches")
+			return harness.ExitNothing, nil
+		}
+		return harness.ExitHeld, nil
+	}
+	start := time.Now()
+	report, err := runner.Run(ctx, cases)
+	report.Provenance = cli.Provenance(s, "mverify", args, env.Device.Name)
+	report.Provenance.Oracle = oracle
+	if err == nil || len(report.Results) > 0 {
+		if err := errors.Join(report.Write(out, f.format, f.verbose), closeOut()); err != nil {
+			return 0, err
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if report.Selected == 0 {
+		fmt.Fprintln(s.Stderr, "mverify: no case was selected: nothing ran")
+	}
+	fmt.Fprintf(s.Stderr, "mverify: %s in %v on %s\n", report.Summary(), time.Since(start).Round(time.Millisecond), env.Device.Name)
+	return report.ExitCode(), nil
+}
+
+// environment builds what the suites need. The string describes the oracle.
+func (f *flags) environment(levers lever.Levers) (*suites.Env, string, error) {
+	tier, err := suites.ParseTier(f.tier)
+	if err != nil {
+		return nil, "", err
+	}
+	if !known(harness.Formats, f.format) {
+		return nil, "", fmt.Errorf("unknown format %q: want one of %s", f.format, strings.Join(harness.Formats, ", "))
+	}
+	if strings.Contains(f.devices, ",") {
+		return nil, "", fmt.Errorf("--device %q: this build has one device: want cpu", f.devices)
+	}
+	device, err := cli.Device(f.devices, levers)
+	if err != nil {
+		return nil, "", err
+	}
+	env := &suites.Env{Tier: tier, Seed: f.seed, Device: device, Models: cli.Models(f.model), Dumps: recorded.FS(), HFVocab: f.hfVocab}
+	if f.model != "" { // a file that cannot be read is bad input, before anything runs
+		file, err := env.Models[0].Open()
+		if err != nil {
+			return nil, "", err
+		}
+		file.Close()
+	}
+	if f.cases != "" {
+		file, err := os.Open(f.cases)
+		if err != nil {
+			return nil, "", fmt.Errorf("--cases: %w", err)
+		}
+		defer file.Close()
+		if env.Lines, err = harness.ReadLines(f.cases, file); err != nil {
+			return nil, "", err
+		}
+		if len(env.Lines) == 0 {
+			return nil, "", fmt.Errorf("--cases %s: no case in the file", f.cases)
+		}
+	}
+	described := ""
+	dir := f.llama
+	if dir == "" {
+		dir = levers.LlamaLib
+	}
+	if dir != "" {
+		if env.Oracle, err = llamacpp.Open(dir, f.variant); err != nil {
+			return nil, "", err
+		}
+		described = cli.Describe(env.Oracle)
+	}
+	if env.Temp, err = os.MkdirTemp("", "mverify-"); err != nil {
+		return nil, "", err
+	}
+	return env, described, nil
+}
+
+// chooseSuites reads --suite.
+func chooseSuites(names string) ([]suites.Suite, error) {
+	var known []string
+	for _, s := range allSuites {
+		known = append(known, s.Name())
+	}
+	if names == "" {
+		return nil, fmt.Errorf("--suite is needed: want one or more of %s, or all", strings.Join(known, ", "))
+	}
+	if names == "all" {
+		return allSuites, nil
+	}
+	var chosen []suites.Suite
+	for _, name := range strings.Split(names, ",") {
+		found := false
+		for _, s := range allSuites {
+			if s.Name() == strings.TrimSpace(name) {
+				chosen = append(chosen, s)
+				found = true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("unknown suite %q: want one or more of %s, or all", name, strings.Join(known, ", "))
+		}
+	}
+	return chosen, nil
+}
+
+func known(list []string, name string) bool {
+	for _, n := range list {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func compileFilter(expr string) (*regexp.Regexp, error) {
+	if expr == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return nil, fmt.Errorf("--filter %q: %w", expr, err)
+	}
+	return re, nil
+}
+
+// parseShard reads I/N with 1 <= I <= N.
+func parseShard(s string) (index, count int, err error) {
+	if s == "" {
+		return 1, 1, nil
+	}
+	i, n, ok := strings.Cut(s, "/")
+	index, err1 := strconv.Atoi(i)
+	count, err2 := strconv.Atoi(n)
+	if !ok || err1 != nil || err2 != nil || index < 1 || index > count {
+		return 0, 0, fmt.Errorf("--shard %q: want I/N with 1 <= I <= N", s)
+	}
+	return index, count, nil
+}
+
+// rerun is the command that repeats one case.
+func (f *flags) rerun(id harness.ID) string {
+	words := []string{"mverify", "--suite", id.Suite, "--filter", harness.ExactFilter(id)}
+	add := func(flag, value, unless string) {
+		if value != unless {
+			words = append(words, flag, value)
+		}
+	}
+	add("--device", f.devices, "cpu")
+	add("--tier", f.tier, "quick")
+	add("--model", f.model, "")
+	add("--seed", strconv.FormatUint(f.seed, 10), "1")
+	add("--cases", f.cases, "")
+	add("--llama", f.llama, "")
+	add("--llama-variant", f.variant, "haswell")
+	for i, w := range words {
+		words[i] = harness.ShellQuote(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// openOut gives the report's destination. Closing twice is fine.
+func openOut(stdout io.Writer, path string) (io.Writer, func() error, error) {
+	if path == "" {
+		return stdout, func() error { return nil }, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--out: %w", err)
+	}
+	closed := false
+	return f, func() error {
+		if closed {
+			return nil
+		}
+		closed = true
+		return f.Close()
+	}, nil
+}

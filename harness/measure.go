@@ -1,0 +1,50 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Side is one of several things that are measured against each other.
+type Side struct {
+	Name string
+	// Round does one fixed piece of work.
+	Round func(ctx context.Context) error
+}
+
+// Interleave measures sides in one process: each round runs every side once, in
+// a random order, so that drift of the machine falls on all alike. warmup rounds
+// come first and are not kept. The result is [side][round] in wall time.
+func Interleave(ctx context.Context, warmup, rounds int, seed uint64, sides []Side) ([][]time.Duration, error) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	times := make([][]time.Duration, len(sides))
+	for round := range warmup + rounds {
+		for _, i := range rng.Perm(len(sides)) {
+			if err := ctx.Err(); err != nil {
+				return times, err
+			}
+			start := time.Now()
+			if err := sides[i].Round(ctx); err != nil {
+				return times, fmt.Errorf("%s: %w", sides[i].Name, err)
+			}
+			if round >= warmup {
+				times[i] = append(times[i], time.Since(start))
+			}
+		}
+	}
+	return times, nil
+}
+
+// Median is the middle of the samples, the mean of the two middle ones for an
+// even number; 0 for none.
+func Median(samples []time.Duration) time.Duration {
+	if len(samples) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(samples))
+	n := len(s)
+	return (s[(n-1)/2] + s[n/2]) / 2
+}

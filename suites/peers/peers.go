@@ -1,0 +1,295 @@
+// Package peers measures llama.cpp beside this engine: the same file, the same
+// threads, prefill and decode interleaved in one run, with the rate of a plain
+// read loop as the limit of decode. A rate counts only with its check: both
+// sides' greedy tokens are compared first.
+package peers
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"minfer/engine/gguf"
+	"minfer/engine/graph"
+	"minfer/engine/model"
+	"minfer/engine/sampler"
+	"minfer/engine/session"
+	"minfer/harness"
+	"minfer/refs/llamacpp"
+)
+
+// Options of a comparison.
+type Options struct {
+	Path     string // the model file
+	Backend  graph.Backend
+	Threads  int
+	KVType   gguf.Type
+	Prompt   int // tokens of a prefill round
+	Generate int // tokens of a decode round
+	Depth    int // cells in the cache before a decode round
+	Rounds   int
+	Seed     uint64
+}
+
+// Record is one comparison.
+type Record struct {
+	Provenance harness.Provenance `json:"provenance"`
+	Model      string             `json:"model"`
+	Weights    int64              `json:"weight_bytes"` // read for each token: all matrices but an untied embedding
+	Threads    int                `json:"threads"`
+	KV         string             `json:"kv"`
+	Rows       []Row              `json:"rows"`
+	// Agreement is how many greedy tokens of this engine and of llama.cpp with
+	// the settings of docs/numerics.md are the same from the start.
+	Agreement, Checked int
+}
+
+// Row is one measured side of one test.
+type Row struct {
+	Test     string          `json:"test"` // "prefill 128", "decode 32 at 64"
+	Side     string          `json:"side"`
+	Tokens   int             `json:"tokens"`
+	Samples  []time.Duration `json:"samples_ns"`
+	Rate     float64         `json:"tokens_per_second"` // of the median
+	VsLlama  float64         `json:"ratio_to_best_llama,omitempty"`
+	OfLimit  float64         `json:"share_of_read_rate,omitempty"` // decode: bytes of weights a second over the read loop's
+	ReadRate float64         `json:"read_bytes_per_second,omitempty"`
+}
+
+// contender runs tokens through one engine.
+type contender struct {
+	name  string
+	reset func() error
+	eval  func(tokens []int32) error
+}
+
+// Run measures. llama.cpp takes part twice: as it comes (repacked weights,
+// whole micro-batches), and on the path whose bits this engine reproduces.
+func Run(ctx context.Context, lib *llamacpp.Lib, o Options) (*Record, error) {
+	f, err := gguf.Open(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := model.Load(f)
+	if err != nil {
+		return nil, err
+	}
+	rec := &Record{Model: o.Path, Threads: o.Threads, KV: o.KVType.String(), Weights: weightBytes(m)}
+	nCtx := max(o.Prompt, o.Depth+o.Generate) + 1
+	ours, err := session.New(m, session.Options{Backends: []graph.Backend{o.Backend}, NCtx: nCtx, KVType: o.KVType})
+	if err != nil {
+		return nil, err
+	}
+	defer ours.Close()
+	sides := []contender{{"minfer", ours.Reset, func(tokens []int32) error {
+		_, err := ours.Eval(tokens)
+		return err
+	}}}
+	for _, setting := range []struct {
+		name   string
+		repack bool
+		ubatch int
+	}{{"llama.cpp", true, 512}, {"llama.cpp, same bits", false, 1}} {
+		c, closeAll, err := llama(lib, o, nCtx, setting.name, setting.repack, setting.ubatch)
+		if err != nil {
+			return nil, err
+		}
+		defer closeAll()
+		sides = append(sides, c)
+	}
+	if rec.Agreement, rec.Checked, err = agree(ctx, lib, o, m); err != nil {
+		return nil, err
+	}
+
+	tokens := make([]int32, nCtx)
+	for i := range tokens {
+		tokens[i] = int32((i*7919 + 13) % (m.NVocab - 1))
+	}
+	if err := rec.measure(ctx, o, fmt.Sprintf("prefill %d", o.Prompt), o.Prompt, sides, nil, func(c contender) error {
+		return c.eval(tokens[:o.Prompt])
+	}); err != nil {
+		return nil, err
+	}
+	limit := newReadLoop(o.Threads)
+	err = rec.measure(ctx, o, fmt.Sprintf("decode %d at depth %d", o.Generate, o.Depth), o.Generate, sides, limit, func(c contender) error {
+		for i := range o.Generate {
+			if err := c.eval(tokens[o.Depth+i:][:1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return rec, err
+}
+
+// measure interleaves the sides of one test. A side is reset, and for a test
+// that has a limit filled to the depth, outside of the clock.
+func (rec *Record) measure(ctx context.Context, o Options, test string, n int, sides []contender, limit *readLoop, work func(contender) error) error {
+	samples := make([][]time.Duration, len(sides))
+	var measured []harness.Side
+	for i, c := range sides {
+		measured = append(measured, harness.Side{Name: c.name, Round: func(context.Context) error {
+			if err := c.reset(); err != nil {
+				return err
+			}
+			if limit != nil && o.Depth > 0 {
+				if err := c.eval(make([]int32, o.Depth)); err != nil {
+					return err
+				}
+			}
+			start := time.Now()
+			err := work(c)
+			samples[i] = append(samples[i], time.Since(start))
+			return err
+		}})
+	}
+	if limit != nil {
+		measured = append(measured, harness.Side{Name: "read loop", Round: func(context.Context) error { return limit.round() }})
+	}
+	if _, err := harness.Interleave(ctx, 1, o.Rounds, o.Seed, measured); err != nil {
+		return err
+	}
+	best := 0.0
+	first := len(rec.Rows)
+	for i, c := range sides {
+		kept := samples[i][1:] // the first was the warm-up
+		rate := float64(n) / harness.Median(kept).Seconds()
+		row := Row{Test: test, Side: c.name, Tokens: n, Samples: kept, Rate: rate}
+		if limit != nil {
+			row.ReadRate = limit.rate()
+			row.OfLimit = rate * float64(rec.Weights) / row.ReadRate
+		}
+		if i > 0 {
+			best = math.Max(best, rate)
+		}
+		rec.Rows = append(rec.Rows, row)
+	}
+	for i := range rec.Rows[first:] {
+		rec.Rows[first+i].VsLlama = rec.Rows[first+i].Rate / best
+	}
+	return nil
+}
+
+// llama opens one setting of llama.cpp.
+func llama(lib *llamacpp.Lib, o Options, nCtx int, name string, repack bool, ubatch int) (contender, func(), error) {
+	m, err := lib.LoadModel(o.Path, llamacpp.ModelOptions{Repack: repack})
+	if err != nil {
+		return contender{}, nil, err
+	}
+	c, err := m.NewContext(llamacpp.ContextOptions{NCtx: nCtx, KVType: o.KVType, Threads: o.Threads, UBatch: ubatch})
+	if err != nil {
+		m.Close()
+		return contender{}, nil, err
+	}
+	return contender{name, func() error { c.Reset(); return nil }, func(tokens []int32) error {
+		_, err := c.EvalLast(tokens)
+		return err
+	}}, func() { c.Close(); m.Close() }, nil
+}
+
+// agree generates with both engines and counts the equal tokens.
+func agree(ctx context.Context, lib *llamacpp.Lib, o Options, m *model.Model) (same, checked int, err error) {
+	const n = 16
+	prompt := []int32{1, 2, 3, 4}
+	s, err := session.New(m, session.Options{Backends: []graph.Backend{o.Backend}, NCtx: len(prompt) + n, KVType: o.KVType})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.Close()
+	greedy, err := sampler.New(sampler.Options{})
+	if err != nil {
+		return 0, 0, err
+	}
+	got, err := s.Generate(ctx, prompt, n, greedy, nil, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	lm, err := lib.LoadModel(o.Path, llamacpp.ModelOptions{})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer lm.Close()
+	c, err := lm.NewContext(llamacpp.ContextOptions{NCtx: len(prompt) + n, KVType: o.KVType, Threads: o.Threads})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer c.Close()
+	want, err := c.Greedy(prompt, n)
+	if err != nil {
+		return 0, 0, err
+	}
+	for same < min(len(got), len(want)) && got[same] == want[same] {
+		same++
+	}
+	return same, max(len(got), len(want)), nil
+}
+
+// weightBytes is what one token reads: every weight, the embedding table only
+// where it is the output matrix too.
+func weightBytes(m *model.Model) int64 {
+	var n int64
+	for _, w := range m.Weights() {
+		if w.Name != "token_embd.weight" || m.Tied {
+			n += int64(len(w.Data))
+		}
+	}
+	return n
+}
+
+// readLoop is the limit of decode: every thread sums its own part of a buffer
+// that no cache holds.
+type readLoop struct {
+	data    []uint64
+	threads int
+	times   []time.Duration
+	sum     uint64 // keeps the loop alive
+}
+
+// readLoopWords is half a GiB.
+const readLoopWords = 1 << 26
+
+func newReadLoop(threads int) *readLoop {
+	l := &readLoop{data: make([]uint64, readLoopWords), threads: threads}
+	for i := range l.data {
+		l.data[i] = uint64(i)
+	}
+	return l
+}
+
+func (l *readLoop) round() error {
+	sums := make([]uint64, l.threads)
+	var wg sync.WaitGroup
+	start := time.Now()
+	for t := range l.threads {
+		part := l.data[len(l.data)/l.threads*t:][:len(l.data)/l.threads]
+		wg.Go(func() {
+			var a, b, c, d uint64
+			for i := 0; i+8 <= len(part); i += 8 { // a cache line at a time
+				p := part[i : i+8]
+				a += p[0] + p[4]
+				b += p[1] + p[5]
+				c += p[2] + p[6]
+				d += p[3] + p[7]
+			}
+			sums[t] = a + b + c + d
+		})
+	}
+	wg.Wait()
+	l.times = append(l.times, time.Since(start))
+	for _, s := range sums {
+		l.sum += s
+	}
+	runtime.KeepAlive(l.sum)
+	return nil
+}
+
+// rate is the fastest round's, in bytes a second: a limit is what the machine
+// can do.
+func (l *readLoop) rate() float64 {
+	return float64(8*len(l.data)) / slices.Min(l.times).Seconds()
+}

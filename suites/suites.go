@@ -1,0 +1,113 @@
+// Package suites is what is verified: it joins the how of package harness with
+// backends, references and models. Each suite is a package below this one; this
+// one holds what they share.
+//
+// A suite turns an [Env] into cases and constructs nothing that the Env does not
+// name: commands build backends and pass them in.
+package suites
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+
+	"minfer/engine/gguf"
+	"minfer/engine/graph"
+	"minfer/harness"
+	"minfer/refs/llamacpp"
+)
+
+// Suite is one set of cases.
+type Suite interface {
+	// Name is what --suite takes.
+	Name() string
+	// Cases lists the suite's cases for the environment. Making the list is cheap;
+	// the work is in each case's Run.
+	Cases(env *Env) ([]harness.Case, error)
+}
+
+// Tier is how much is covered.
+type Tier int
+
+// Quick is for every commit, Full covers shapes pairwise, Exhaustive everything.
+const (
+	Quick Tier = iota
+	Full
+	Exhaustive
+)
+
+var tierNames = [...]string{"quick", "full", "exhaustive"}
+
+// String is the tier's name on the command line.
+func (t Tier) String() string { return tierNames[t] }
+
+// ParseTier reads a tier's name.
+func ParseTier(name string) (Tier, error) {
+	for i, n := range tierNames {
+		if n == name {
+			return Tier(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown tier %q: want quick, full or exhaustive", name)
+}
+
+// Env is what a command gives its suites.
+type Env struct {
+	Tier   Tier
+	Seed   uint64
+	Device Device
+	Models []Model
+	// Oracle is the live llama.cpp, nil without one.
+	Oracle *llamacpp.Lib
+	// Dumps holds the recorded runs of llama.cpp by file name, nil without them.
+	Dumps fs.FS
+	// HFVocab is a folder with a Hugging Face tokenizer.json, "" for none.
+	HFVocab string
+	// Lines are the op cases of --cases, nil for the suite's own.
+	Lines []*harness.Line
+	// Temp is a directory for files made on the way; the command removes it.
+	Temp string
+
+	backends map[int]graph.Backend
+}
+
+// Backend gives the device's backend for a number of threads, made at the first
+// call and kept. Cases run one after another, so they may share it.
+func (e *Env) Backend(threads int) (graph.Backend, error) {
+	if b, ok := e.backends[threads]; ok {
+		return b, nil
+	}
+	b, err := e.Device.New(threads)
+	if err != nil {
+		return nil, err
+	}
+	if e.backends == nil {
+		e.backends = map[int]graph.Backend{}
+	}
+	e.backends[threads] = b
+	return b, nil
+}
+
+// Close ends the backends that the environment made.
+func (e *Env) Close() {
+	for _, b := range e.backends {
+		if c, ok := b.(io.Closer); ok {
+			c.Close()
+		}
+	}
+	e.backends = nil
+}
+
+// Device makes the backends under test.
+type Device struct {
+	Name string // as on the command line: "cpu"
+	// New makes a backend that works with that many threads.
+	New func(threads int) (graph.Backend, error)
+}
+
+// Model is one file to verify with.
+type Model struct {
+	Name string
+	Path string // "" for an embedded model
+	Open func() (*gguf.File, error)
+}
