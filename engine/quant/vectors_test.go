@@ -25,6 +25,7 @@ var shapes = map[string]func(i int) float32{
 	"ramp":      func(i int) float32 { return float32(i-100) / 8 },
 	"subnormal": func(i int) float32 { return float32(i-7) * 0x1p-149 }, // 1/d is infinite
 	"tiny":      func(i int) float32 { return float32(i%13-6) * 0x1p-130 },
+	"faint":     func(i int) float32 { return float32(i%13-6) * 0x1.76p-53 }, // q6_K takes under 1e-15 for zero
 	"large":     func(i int) float32 { return float32(i%9-4) * 15000 },
 	"halves8": func(i int) float32 { // d = 1 in q8_0: every value is a tie
 		if i%32 == 0 {
