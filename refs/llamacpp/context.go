@@ -13,7 +13,7 @@ import (
 type ContextOptions struct {
 	NCtx      int       // most tokens of the sequence; llama.cpp rounds it up to a multiple of 256
 	KVType    gguf.Type // F32 (the zero value) or F16, for K and V
-	Threads   int       // 0 is 1
+	Threads   int       // 0 is 1; ggml's threads spin at every node, so more than there are idle cores is very slow
 	UBatch    int       // tokens computed at a time, 0 is 1; more than 1 gives other bits
 	FlashAttn bool      // other bits
 
