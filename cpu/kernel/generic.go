@@ -42,13 +42,5 @@ var generic = Table{
 }
 
 func genericWeight(t, act gguf.Type, dot func(w, act []byte, n int) float32) *Weight {
-	return &Weight{
-		Type:   t,
-		Act:    act,
-		MatVec: perRow(dot),
-		Dequantize: func(dst []float32, row []byte) {
-			// The lengths are whole blocks by contract, so there is no error.
-			_ = quant.Dequantize(t, dst, row[:t.RowBytes(len(dst))])
-		},
-	}
+	return &Weight{Type: t, Act: act, MatVec: perRow(dot), Dequantize: quant.Dequantizer(t)}
 }

@@ -92,6 +92,14 @@ func Dequantize(t gguf.Type, dst []float32, src []byte) error {
 	return nil
 }
 
+// Dequantizer is the row function of Dequantize without its checks, for callers
+// that have made them: len(dst) is a whole number of blocks and src holds at
+// least their bytes. It is nil for a type that has none.
+func Dequantizer(t gguf.Type) func(dst []float32, src []byte) {
+	c, _ := codecOf(t)
+	return c.dequantize
+}
+
 // checked finds the codec of t and holds the two lengths against its blocks.
 func checked(verb string, t gguf.Type, elems, bytes int) (codec, error) {
 	c, ok := codecOf(t)

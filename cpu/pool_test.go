@@ -1,0 +1,75 @@
+package cpu
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The hammer: short jobs back to back, of every size, with pauses that send the
+// workers to sleep. Under the race detector it also shows that a job's plain
+// fields and results are handed over properly.
+func TestPoolHammer(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, threads := range []int{1, 2, 3, 8} {
+		for _, spin := range []int{0, 1, 100, spinLimit} {
+			p := newPool(threads)
+			p.spin = spin
+			var out [64]int
+			var in [64]int
+			for round := range 400 {
+				chunks := rng.IntN(len(out) + 1)
+				for i := range in {
+					in[i] = round*1000 + i
+				}
+				var seen atomic.Int64
+				p.run(chunks, func(thread, chunk int) {
+					if thread < 0 || thread >= threads {
+						panic("no such thread")
+					}
+					seen.Add(1)
+					out[chunk] = in[chunk]
+				})
+				require.EqualValues(t, chunks, seen.Load())
+				for i := range chunks {
+					require.Equal(t, in[i], out[i])
+				}
+				if round%97 == 0 {
+					time.Sleep(200 * time.Microsecond)
+				}
+			}
+			p.close()
+			p.close()
+			n := 0
+			p.run(3, func(thread, _ int) { n++ })
+			require.Equal(t, 3, n, "a closed pool works on its caller")
+		}
+	}
+}
+
+func TestPoolCloses(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 10 {
+		b, err := New(Options{Threads: 4})
+		require.NoError(t, err)
+		require.NoError(t, b.Close())
+		require.NoError(t, b.Close())
+	}
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before }, 5*time.Second, time.Millisecond)
+}
+
+func TestSizeClass(t *testing.T) {
+	last := 0
+	for n := range 1 << 14 {
+		c := sizeClass(n)
+		require.GreaterOrEqual(t, c, n)
+		require.Zero(t, c%alignment)
+		require.LessOrEqual(t, c, max(alignment, n+n/8+alignment))
+		require.GreaterOrEqual(t, c, last)
+		last = c
+	}
+}
