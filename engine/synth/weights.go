@@ -19,15 +19,20 @@ import (
 // A matrix has elements of mean 0 and a standard deviation that gives its
 // outputs a chosen size for an input of unit variance, which is what the norms
 // hand out: queries and keys 1.5, so that attention is neither uniform nor
-// one-hot, values and ups 2, gates 1. The embedding has 1, and the branches of
-// all layers together are somewhat stronger: the next token depends on the
-// context, yet the current token is not washed out by an attention average
-// that hardly moves. The output norm brings the logits to 4.
+// one-hot, values and ups 2, gates 1. The embedding has 1, the feed-forwards of
+// all layers together have 4 and the attentions 0.75: the next token depends
+// on the context, yet the current token is not washed out by an attention
+// average that hardly moves. The output norm brings the logits to 4.
 //
 // With a tied embedding that alone would repeat the current token for ever:
 // what is left of its embedding in the residual stream points at itself. The
-// output norm therefore has random signs, which turns the stream away from the
+// output norm therefore has random signs, which turn the stream away from the
 // embeddings: the likeliest next token is another one, drawn as if at random.
+// Each pair of neighbours has one plus and one minus, so that the current
+// token's own logit, the sum of its squared components with these signs, is no
+// larger than any other's. And the feed-forwards outweigh the embedding, because
+// a map from embedding to embedding by signs alone is symmetric: two tokens
+// would follow each other for ever.
 const (
 	sizeQK     = 1.5
 	sizeV      = 2
@@ -35,6 +40,9 @@ const (
 	sizeLogits = 4
 	// The standard deviation of silu(g)*u for normal g and u is 0.6.
 	sizeSwiGLU = 0.6 * sizeUp
+	// What all layers together add to the stream, where the embedding has 1.
+	sizeFFN  = 4
+	sizeAttn = 0.75
 )
 
 // kind is how a tensor is drawn.
@@ -43,7 +51,7 @@ type kind uint8
 const (
 	drawMatrix  kind = iota // mean 0, standard deviation std
 	drawNorm                // 1 +- 10 %
-	drawSigned              // std +- 10 % with random signs
+	drawSigned              // std +- 10 %, one of two neighbours negative
 	drawBias                // mean 0, standard deviation std
 	drawFactors             // llama 3's frequency factors: not random
 )
@@ -64,8 +72,7 @@ func planTensors(h model.Hparams, factors bool) []tensor {
 		list = append(list, tensor{name: name, dims: dims, kind: k, std: std, base: float64(h.Rope.FreqBase)})
 	}
 	fan := func(size float64, in int) float64 { return size / math.Sqrt(float64(in)) }
-	// What one branch adds to the stream.
-	branch := 1 / math.Sqrt(float64(h.NLayer))
+	layer := 1 / math.Sqrt(float64(h.NLayer)) // one layer's share of what all add
 	q, kv := h.NHead*h.HeadDimK, h.NHeadKV*h.HeadDimK
 
 	add("token_embd.weight", drawMatrix, 1, h.NEmbd, h.NVocab)
@@ -90,11 +97,11 @@ func planTensors(h model.Hparams, factors bool) []tensor {
 			add("attn_k_norm.weight", drawNorm, 0, h.HeadDimK)
 		}
 		// An average over the context is about half as large as what it averages.
-		add("attn_output.weight", drawMatrix, fan(branch/(0.5*sizeV), q), q, h.NEmbd)
+		add("attn_output.weight", drawMatrix, fan(layer*sizeAttn/(0.5*sizeV), q), q, h.NEmbd)
 		add("ffn_norm.weight", drawNorm, 0, h.NEmbd)
 		add("ffn_gate.weight", drawMatrix, fan(1, h.NEmbd), h.NEmbd, h.NFF)
 		add("ffn_up.weight", drawMatrix, fan(sizeUp, h.NEmbd), h.NEmbd, h.NFF)
-		add("ffn_down.weight", drawMatrix, fan(branch/sizeSwiGLU, h.NFF), h.NFF, h.NEmbd)
+		add("ffn_down.weight", drawMatrix, fan(layer*sizeFFN/sizeSwiGLU, h.NFF), h.NFF, h.NEmbd)
 	}
 	add("output_norm.weight", drawSigned, fan(sizeLogits, h.NEmbd), h.NEmbd)
 	if !h.Tied {
@@ -152,10 +159,14 @@ func (t tensor) writer(typ gguf.Type, seed uint64) func(io.Writer) error {
 func (t tensor) fill(dst []byte, typ gguf.Type, rng *rand.Rand) {
 	switch t.kind {
 	case drawNorm, drawSigned:
+		sign := 1.0
 		for i := 0; i < len(dst); i += 4 {
 			x := float32(1 + 0.1*normal(rng))
 			if t.kind == drawSigned {
-				x *= float32(signed(t.std, rng))
+				if sign = -sign; i%8 == 0 {
+					sign = signed(1, rng)
+				}
+				x *= float32(sign * t.std)
 			}
 			binary.LittleEndian.PutUint32(dst[i:], math.Float32bits(x))
 		}
