@@ -171,7 +171,7 @@ func splitClauses(w *encoder, digits int) {
 			continue
 		}
 		if c == number {
-			pos = min(pos+digits, w.run(pos, end, number))
+			pos = w.run(pos, min(pos+digits, end), number)
 			continue
 		}
 		mark := pos

@@ -6,10 +6,10 @@ import (
 	"unicode"
 )
 
-// longRun is the length of the longest runs of one character. llama.cpp matches
-// qwen2's expression by recursion, a level for each character, and overflows its
-// stack on words some hundred times longer.
-const longRun = 1500
+// longRun is the length of the longest runs of one character, in bytes: enough
+// for a quadratic tokenizer to show, little enough that all texts together stay
+// small.
+const longRun = 3000
 
 // randomTexts is how many texts Strings adds to the fixed ones.
 const randomTexts = 3000
