@@ -12,6 +12,12 @@
 // the engine against either. It opens no library and computes nothing but
 // hashes.
 //
+// Size: 8 bytes for each node and position, and about 4 for each element kept,
+// since neither hashes nor activations compress. A tiny model (4 layers, 106
+// nodes) with 64 positions is 52 KB, and 110 KB more for each position whose
+// values are kept. Three models' worth of eleven weight types and two KV types
+// stay below 5 MB.
+//
 // Order of use: [NewBuilder], [Builder.Add] for every value of every position
 // in order, [Builder.Finish], [Run.Encode]; later [Decode], then [Run.Check]
 // for each value of the engine, or [Run.Node], [Run.Hash] and [Run.Values].

@@ -121,7 +121,12 @@ func TestCheckFaults(t *testing.T) {
 	var m *MismatchError
 	require.ErrorAs(t, err, &m)
 	require.Equal(t, 2, m.Index)
-	require.EqualError(t, err, "pos 1 norm-0 RMS_NORM #1: element 2 is 13.625001 (415a0001), recorded 13.625 (415a0000)")
+	require.EqualError(t, err, "pos 1 norm-0 RMS_NORM #1: element 2 is 13.625001 (415a0001), llama.cpp has 13.625 (415a0000)")
+
+	live := values(1)[3]
+	require.NoError(t, live.Check(values(1)[3].Data))
+	require.Equal(t, err.Error(), live.Check(v.Data).Error())
+	require.EqualError(t, live.Check(nil), "pos 1 norm-0 RMS_NORM #1: 0 elements, want 5")
 
 	v = values(3)[1] // beyond the kept positions: hash only
 	v.Data[0] = -v.Data[0]

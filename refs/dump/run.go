@@ -127,7 +127,7 @@ func (r *Run) Values(pos, node int) []float32 {
 	return nil
 }
 
-// A MismatchError says how a value differs from the recorded one.
+// A MismatchError says how a value differs from llama.cpp's, recorded or live.
 type MismatchError struct {
 	Key   Key
 	Index int // first element that differs, -1 where only the hash is known
@@ -139,10 +139,24 @@ type MismatchError struct {
 
 func (e *MismatchError) Error() string {
 	if e.Index < 0 {
-		return fmt.Sprintf("%v: hash %016x, recorded %016x", e.Key, e.GotHash, e.WantHash)
+		return fmt.Sprintf("%v: hash %016x, llama.cpp has %016x", e.Key, e.GotHash, e.WantHash)
 	}
-	return fmt.Sprintf("%v: element %d is %v (%08x), recorded %v (%08x)", e.Key, e.Index,
+	return fmt.Sprintf("%v: element %d is %v (%08x), llama.cpp has %v (%08x)", e.Key, e.Index,
 		e.Got, math.Float32bits(e.Got), e.Want, math.Float32bits(e.Want))
+}
+
+// Check compares data, as bits, with the value: the live counterpart of
+// [Run.Check], with the same errors.
+func (v *Value) Check(data []float32) error {
+	if len(data) != len(v.Data) {
+		return fmt.Errorf("%v: %d elements, want %d", v.Key, len(data), len(v.Data))
+	}
+	for i, w := range v.Data {
+		if math.Float32bits(data[i]) != math.Float32bits(w) {
+			return &MismatchError{Key: v.Key, Index: i, Got: data[i], Want: w, GotHash: Hash(data), WantHash: Hash(v.Data)}
+		}
+	}
+	return nil
 }
 
 // Check compares a value, as bits, with the recorded one. The error is a

@@ -124,7 +124,6 @@ type functions struct {
 	LlamaModelFree            func(m unsafe.Pointer)                                                                    `c:"llama llama_model_free"`
 	LlamaModelGetVocab        func(m unsafe.Pointer) unsafe.Pointer                                                     `c:"llama llama_model_get_vocab"`
 	LlamaModelNLayer          func(m unsafe.Pointer) int32                                                              `c:"llama llama_model_n_layer"`
-	LlamaModelNEmbd           func(m unsafe.Pointer) int32                                                              `c:"llama llama_model_n_embd"`
 	LlamaModelNCtxTrain       func(m unsafe.Pointer) int32                                                              `c:"llama llama_model_n_ctx_train"`
 	LlamaModelDesc            func(m unsafe.Pointer, buf *byte, size uint64) int32                                      `c:"llama llama_model_desc"`
 	LlamaModelQuantize        func(in, out string, p *quantizeParams) uint32                                            `c:"llama llama_model_quantize"`
@@ -139,7 +138,6 @@ type functions struct {
 	LlamaInitFromModel        func(m unsafe.Pointer, p contextParams) unsafe.Pointer                                    `c:"llama llama_init_from_model"`
 	LlamaFree                 func(c unsafe.Pointer)                                                                    `c:"llama llama_free"`
 	LlamaNCtx                 func(c unsafe.Pointer) uint32                                                             `c:"llama llama_n_ctx"`
-	LlamaNBatch               func(c unsafe.Pointer) uint32                                                             `c:"llama llama_n_batch"`
 	LlamaNUBatch              func(c unsafe.Pointer) uint32                                                             `c:"llama llama_n_ubatch"`
 	LlamaNThreads             func(c unsafe.Pointer) int32                                                              `c:"llama llama_n_threads"`
 	LlamaDecode               func(c unsafe.Pointer, b batch) int32                                                     `c:"llama llama_decode"`
@@ -153,7 +151,6 @@ type functions struct {
 
 	GGMLBackendLoad func(path string) unsafe.Pointer `c:"ggml ggml_backend_load"`
 
-	GGMLVersion       func() string                                                           `c:"base ggml_version"`
 	GGMLLogSet        func(callback, user uintptr)                                            `c:"base ggml_log_set"`
 	GGMLOpDesc        func(t *tensor) string                                                  `c:"base ggml_op_desc"`
 	GGMLGetTypeTraits func(t int32) *typeTraits                                               `c:"base ggml_get_type_traits"`

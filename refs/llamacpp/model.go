@@ -15,13 +15,18 @@ type ModelOptions struct {
 	Repack    bool // llama.cpp's own default: weights repacked for speed, other bits than docs/numerics.md
 }
 
-// A Model is a loaded model file.
+// A Model is a loaded model file. Close comes after its last use; the other
+// methods may run at the same time.
 type Model struct {
 	lib   *Lib
 	path  string
 	ptr   unsafe.Pointer
 	vocab unsafe.Pointer
 	o     ModelOptions
+
+	nVocab, nLayer, nCtxTrain int
+	bos, eos                  int32
+	desc                      string
 
 	mu       sync.Mutex
 	contexts map[*Context]bool
@@ -43,6 +48,12 @@ func (l *Lib) LoadModel(path string, o ModelOptions) (*Model, error) {
 		return nil, l.log.wrap(fmt.Errorf("llama.cpp can't load %s", path))
 	}
 	m := &Model{lib: l, path: path, ptr: ptr, vocab: l.fn.LlamaModelGetVocab(ptr), o: o, contexts: make(map[*Context]bool)}
+	m.nVocab = int(l.fn.LlamaVocabNTokens(m.vocab))
+	m.nLayer, m.nCtxTrain = int(l.fn.LlamaModelNLayer(ptr)), int(l.fn.LlamaModelNCtxTrain(ptr))
+	m.bos, m.eos = l.fn.LlamaVocabBOS(m.vocab), l.fn.LlamaVocabEOS(m.vocab)
+	desc := make([]byte, 256)
+	l.fn.LlamaModelDesc(ptr, &desc[0], uint64(len(desc)))
+	m.desc = goString(unsafe.Pointer(&desc[0]))
 	l.models[m] = true
 	return m, nil
 }
@@ -77,35 +88,27 @@ func (m *Model) Close() {
 }
 
 // NVocab is the number of tokens.
-func (m *Model) NVocab() int { return int(m.lib.fn.LlamaVocabNTokens(m.vocab)) }
+func (m *Model) NVocab() int { return m.nVocab }
 
 // NLayer is the number of layers.
-func (m *Model) NLayer() int { return int(m.lib.fn.LlamaModelNLayer(m.ptr)) }
+func (m *Model) NLayer() int { return m.nLayer }
 
 // NCtxTrain is the context length that the model was trained with.
-func (m *Model) NCtxTrain() int { return int(m.lib.fn.LlamaModelNCtxTrain(m.ptr)) }
+func (m *Model) NCtxTrain() int { return m.nCtxTrain }
 
 // Desc is llama.cpp's own line about the model, "qwen2 ?B F16".
-func (m *Model) Desc() string {
-	buf := make([]byte, 256)
-	m.lib.fn.LlamaModelDesc(m.ptr, &buf[0], uint64(len(buf)))
-	return goString(unsafe.Pointer(&buf[0]))
-}
+func (m *Model) Desc() string { return m.desc }
 
 // BOS is the beginning-of-sequence token; ok is false where the model has none.
-func (m *Model) BOS() (id int32, ok bool) {
-	id = m.lib.fn.LlamaVocabBOS(m.vocab)
-	return id, id >= 0
-}
+func (m *Model) BOS() (id int32, ok bool) { return m.bos, m.bos >= 0 }
 
 // EOS is the end-of-sequence token; ok is false where the model has none.
-func (m *Model) EOS() (id int32, ok bool) {
-	id = m.lib.fn.LlamaVocabEOS(m.vocab)
-	return id, id >= 0
-}
+func (m *Model) EOS() (id int32, ok bool) { return m.eos, m.eos >= 0 }
 
-// IsEOG reports whether generation ends at a token.
-func (m *Model) IsEOG(id int32) bool { return m.lib.fn.LlamaVocabIsEOG(m.vocab, id) }
+// IsEOG reports whether generation ends at a token; false after Close.
+func (m *Model) IsEOG(id int32) bool {
+	return m.ptr != nil && id >= 0 && int(id) < m.nVocab && m.lib.fn.LlamaVocabIsEOG(m.vocab, id)
+}
 
 // Tokenize gives the token ids of a text. addSpecial adds BOS or EOS where the
 // model wants them; parseSpecial reads the text of special tokens as these.

@@ -218,6 +218,35 @@ func TestOracleOps(t *testing.T) {
 		}
 	}
 
+	// Every scaling argument is where ggml expects it. Linear: half the angle.
+	// YaRN: the first pair keeps its angle, the last has it scaled, and all grow
+	// by AttnFactor * (1 + 0.1 ln(1/FreqScale)).
+	ones := make([]float32, 128)
+	for i := range ones {
+		ones[i] = float32((i + 1) % 2)
+	}
+	pair := func(a RopeArgs, k int) (angle, size float64) {
+		a.Mode, a.HeadDim, a.NHead, a.NDims, a.FreqBase, a.Pos = RopeNorm, 128, 1, 128, 1e4, []int32{3}
+		r, err := l.Rope(ones, a)
+		require.NoError(t, err)
+		c, s := float64(r[2*k]), float64(r[2*k+1])
+		return math.Atan2(s, c), math.Hypot(s, c)
+	}
+	angle, size := pair(RopeArgs{FreqScale: 0.5}, 0)
+	require.InDelta(t, 1.5, angle, 1e-5)
+	require.InDelta(t, 1, size, 1e-5)
+	yarn := RopeArgs{FreqScale: 0.25, NCtxOrig: 4096, ExtFactor: 1, AttnFactor: 2}
+	for k, scaled := range map[int]float64{0: 1, 63: 0.25} {
+		angle, size = pair(yarn, k)
+		want := 3 * scaled * math.Pow(1e4, -float64(k)/64)
+		require.InEpsilon(t, want, angle, 1e-3, "pair %d", k)
+		require.InEpsilon(t, 2*(1+0.1*math.Log(4)), size, 1e-5, "pair %d", k)
+	}
+	// With a tiny original context every pair is slow enough to be scaled.
+	yarn.NCtxOrig = 8
+	angle, _ = pair(yarn, 12)
+	require.InEpsilon(t, 3*0.25*math.Pow(1e4, -12./64), angle, 1e-3)
+
 	table, err := l.SetRows(gguf.F16, make([]byte, 3*2*2), 2, 3, []float32{1, -2, 0.5, 4}, []int64{2, 0})
 	require.NoError(t, err)
 	require.Equal(t, []float32{0.5, 4, 0, 0, 1, -2}, float32s(gguf.F16, table))

@@ -95,7 +95,6 @@ func (l *Lib) VecDot(t gguf.Type, n int, w, act []byte) (float32, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Blocks are read with vector loads that may want 2-byte alignment at least.
 	var s float32
 	tr.vecDot(int32(n), &s, 0, unsafe.Pointer(&w[0]), 0, unsafe.Pointer(&act[0]), 0, 1)
 	return s, nil
