@@ -156,6 +156,19 @@ func TestCopyIsAReader(t *testing.T) {
 	require.Equal(t, []float32{21, 21, 21, 21}, runX(t, p, 1, 1, 1, 1))
 }
 
+// In place needs the same backend: a staging copy is never written over.
+func TestStagingCopyStays(t *testing.T) {
+	b, x := chain()
+	n := b.F32(graph.RmsNorm, "n", -1, x.Shape, x)
+	b.G.Output = scale(b, "o", n, 5)
+	p := plan(t, b.G, graph.ExecOptions{}, poisoned(graph.RmsNorm), graphtest.NewRef("CPU"))
+	require.Equal(t, []float32{5, 5, -5, 5}, runX(t, p, 1, 1, -1, 1))
+	require.Len(t, p.Allocation.Copies, 1)
+	to := p.Allocation.Copies[0].To.Slot
+	require.True(t, p.Allocation.Slots[to].Fresh)
+	require.NotEqual(t, to, slotsOf(p, "o")[0])
+}
+
 func TestSizeClasses(t *testing.T) {
 	prev := 0
 	for n := 1; n < 5_000_000; n += 1 + n/7 {

@@ -197,7 +197,8 @@ func TestKVTypeRefused(t *testing.T) {
 
 func TestKVRegionStays(t *testing.T) {
 	m := graphtest.NewModel(graphtest.Small)
-	a, b := graphtest.NewRef("A"), graphtest.NewRef("B")
+	a := graphtest.Wrap(graphtest.NewRef("inner"), graphtest.Options{Name: "A", Poison: true})
+	b := graphtest.NewRef("B")
 	kv, err := m.KVCache(16, gguf.F32)
 	require.NoError(t, err)
 	p := params(1, 1)
@@ -212,8 +213,11 @@ func TestKVRegionStays(t *testing.T) {
 	row := make([]byte, 64)
 	require.NoError(t, a.ReadHost(cell.K, 0, row))
 	require.NotEqual(t, make([]byte, 64), row)
-	require.NoError(t, a.ReadHost(cell.K, 64, row))
-	require.Equal(t, make([]byte, 64), row, "only position 0 was stored")
+	rest := make([]byte, 15*64)
+	for _, region := range []graph.Buffer{cell.K, cell.V} {
+		require.NoError(t, a.ReadHost(region, 64, rest))
+		require.Equal(t, make([]byte, 15*64), rest, "only position 0 was stored, over zeros")
+	}
 
 	two, err := graph.NewExecutor([]graph.Backend{a, b}, graph.ExecOptions{ForceOps: map[graph.Op]string{graph.Attn: "B"}}).Prepare(g)
 	require.NoError(t, err)
