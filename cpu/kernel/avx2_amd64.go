@@ -1,4 +1,79 @@
 package kernel
 
+import (
+	"maps"
+	"sync"
+
+	"golang.org/x/sys/cpu"
+
+	"minfer/engine/gguf"
+)
+
+// The AVX2 level: assembly written by gen, with the generic kernels for what is
+// rare or short. A kernel takes whole vectors or blocks; the Go function around
+// it checks the bounds that the plain Go kernels would check, once, and does the
+// tails.
+
+//go:generate go run ./gen -family q32 -out dot_q32_amd64.s -stubs dot_q32_amd64.go
+
 // avx2 returns the assembly kernels, or nil if the CPU lacks AVX2, FMA or F16C.
-func avx2() *Table { return nil }
+var avx2 = sync.OnceValue(func() *Table {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA || !cpu.X86.HasF16C {
+		return nil
+	}
+	t := generic
+	t.Name = "avx2"
+	t.Weights = maps.Clone(generic.Weights)
+	set := func(typ gguf.Type, mv matVecAsm, mv4 matVec4Asm) {
+		w := *generic.Weights[typ]
+		w.MatVec, w.MatVec4 = mv.blocks(typ, w.Act), mv4.blocks(typ, w.Act)
+		t.Weights[typ] = &w
+	}
+	set(gguf.Q4_0, matVecQ4_0AVX2, matVec4Q4_0AVX2)
+	set(gguf.Q4_1, matVecQ4_1AVX2, matVec4Q4_1AVX2)
+	set(gguf.Q5_0, matVecQ5_0AVX2, matVec4Q5_0AVX2)
+	set(gguf.Q5_1, matVecQ5_1AVX2, matVec4Q5_1AVX2)
+	set(gguf.Q8_0, matVecQ8_0AVX2, matVec4Q8_0AVX2)
+	return &t
+})
+
+// The forms of the assembly dots; n counts blocks.
+type (
+	matVecAsm  func(dst *float32, w *byte, stride, rows int, act *byte, n int)
+	matVec4Asm func(dst *float32, dstStride int, w *byte, stride, rows int, act *byte, actStride, n int)
+)
+
+// blocks makes the kernel of a type with blocks.
+func (asm matVecAsm) blocks(t, act gguf.Type) MatVecFunc {
+	size, wBytes, aBytes := t.BlockSize(), t.RowBytes(t.BlockSize()), act.RowBytes(t.BlockSize())
+	return func(dst []float32, w []byte, stride int, act []byte, n int) {
+		n /= size
+		if n == 0 || len(dst) == 0 {
+			clear(dst)
+			return
+		}
+		w = w[:(len(dst)-1)*stride+n*wBytes]
+		act = act[:n*aBytes]
+		asm(&dst[0], &w[0], stride, len(dst), &act[0], n)
+	}
+}
+
+func (asm matVec4Asm) blocks(t, act gguf.Type) MatVec4Func {
+	size, wBytes, aBytes := t.BlockSize(), t.RowBytes(t.BlockSize()), act.RowBytes(t.BlockSize())
+	return func(dst []float32, dstStride int, w []byte, stride, rows int, act []byte, actStride, n int) {
+		if rows == 0 {
+			return
+		}
+		dst = dst[:3*dstStride+rows]
+		n /= size
+		if n == 0 {
+			for t := range 4 {
+				clear(dst[t*dstStride:][:rows])
+			}
+			return
+		}
+		w = w[:(rows-1)*stride+n*wBytes]
+		act = act[:3*actStride+n*aBytes]
+		asm(&dst[0], dstStride, &w[0], stride, rows, &act[0], actStride, n)
+	}
+}
