@@ -55,9 +55,10 @@ func roundAway(x float32) int32 {
 
 // nearest rounds to the nearest integer, halves to even, by the carry out of
 // an addition of 1.5*2^23. Outside +-4194303 the result wraps, as ggml's does:
-// the low 23 bits of the sum are the contract, not the rounding.
+// the low 23 bits of the sum are the contract, not the rounding. The conversion
+// keeps a caller's product, inlined here, from being fused with the sum.
 func nearest(x float32) int32 {
-	return int32(math.Float32bits(x+12582912)&0x7fffff) - 0x400000
+	return int32(math.Float32bits(float32(x)+12582912)&0x7fffff) - 0x400000
 }
 
 // peak gives the first element of the largest magnitude, with its sign, and

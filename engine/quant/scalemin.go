@@ -134,7 +134,7 @@ func scaleMinBlock(l *[256]uint8, packed []byte, x []float32, nmax int32, rmin f
 		if ds == 0 {
 			continue
 		}
-		dm := F32FromF16(dmin) * float32(mn)
+		dm := float32(F32FromF16(dmin) * float32(mn))
 		for i := 32 * g; i < 32*g+32; i++ {
 			l[i] = uint8(max(0, min(nmax, nearest((x[i]+dm)/ds))))
 		}
