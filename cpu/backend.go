@@ -75,7 +75,11 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{level: level, table: table, pool: newPool(o.Threads), free: map[int][][]byte{}}
+	spin := spinLimit
+	if o.Threads > runtime.GOMAXPROCS(0) {
+		spin = 0 // it would keep a thread with work from running
+	}
+	b := &Backend{level: level, table: table, pool: newPool(o.Threads, spin), free: map[int][][]byte{}}
 	b.rows.init()
 	b.elem.init(table)
 	b.norm.init(table)

@@ -1,9 +1,6 @@
 package cpu
 
-import (
-	"runtime"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // spinLimit bounds how many times a thread looks for work, or for the end of
 // work, before it sleeps: some ten microseconds, about the time between two
@@ -36,11 +33,8 @@ type worker struct {
 	wake   chan struct{}
 }
 
-func newPool(threads int) *pool {
-	p := &pool{threads: threads, spin: spinLimit, done: make(chan struct{}, 1)}
-	if threads > runtime.GOMAXPROCS(0) {
-		p.spin = 0 // spinning would keep a thread with work from running
-	}
+func newPool(threads, spin int) *pool {
+	p := &pool{threads: threads, spin: spin, done: make(chan struct{}, 1)}
 	for i := 1; i < threads; i++ {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers = append(p.workers, w)
