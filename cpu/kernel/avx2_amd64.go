@@ -14,6 +14,7 @@ import (
 // it checks the bounds that the plain Go kernels would check, once, and does the
 // tails.
 
+//go:generate go run ./gen -family k -out dot_k_amd64.s -stubs dot_k_amd64.go
 //go:generate go run ./gen -family q32 -out dot_q32_amd64.s -stubs dot_q32_amd64.go
 
 // avx2 returns the assembly kernels, or nil if the CPU lacks AVX2, FMA or F16C.
@@ -34,6 +35,9 @@ var avx2 = sync.OnceValue(func() *Table {
 	set(gguf.Q5_0, matVecQ5_0AVX2, matVec4Q5_0AVX2)
 	set(gguf.Q5_1, matVecQ5_1AVX2, matVec4Q5_1AVX2)
 	set(gguf.Q8_0, matVecQ8_0AVX2, matVec4Q8_0AVX2)
+	set(gguf.Q4_K, matVecQ4_KAVX2, matVec4Q4_KAVX2)
+	set(gguf.Q5_K, matVecQ5_KAVX2, matVec4Q5_KAVX2)
+	set(gguf.Q6_K, matVecQ6_KAVX2, matVec4Q6_KAVX2)
 	return &t
 })
 

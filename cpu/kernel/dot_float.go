@@ -17,7 +17,12 @@ func dotF32(w, act []byte, n int) float32 {
 	var acc [32]float32
 	for i := 0; i < full; i += 32 {
 		for j := range 32 {
-			acc[j] = fma32(f32At(w, i+j), f32At(act, i+j), acc[j])
+			x, y, z := f32At(w, i+j), f32At(act, i+j), acc[j]
+			if s := float64(x)*float64(y) + float64(z); !doubtful(s) {
+				acc[j] = float32(s)
+			} else {
+				acc[j] = fma32Odd(x, y, z)
+			}
 		}
 	}
 	lanes := combine32(&acc)
@@ -41,7 +46,12 @@ func dotF16(w, act []byte, n int) float32 {
 	var acc [32]float32
 	for i := 0; i < full; i += 32 {
 		for j := range 32 {
-			acc[j] = fma32(f16At(w, i+j), f16At(act, i+j), acc[j])
+			x, y, z := f16At(w, i+j), f16At(act, i+j), acc[j]
+			if s := float64(x)*float64(y) + float64(z); !doubtful(s) {
+				acc[j] = float32(s)
+			} else {
+				acc[j] = fma32Odd(x, y, z)
+			}
 		}
 	}
 	lanes := combine32(&acc)
@@ -63,7 +73,12 @@ func dotBF16(w, act []byte, n int) float32 {
 	var acc [32]float32
 	for i := 0; i < full; i += 32 {
 		for j := range 32 {
-			acc[j] = fma32(bf16At(w, i+j), bf16At(act, i+j), acc[j])
+			x, y, z := bf16At(w, i+j), bf16At(act, i+j), acc[j]
+			if s := float64(x)*float64(y) + float64(z); !doubtful(s) {
+				acc[j] = float32(s)
+			} else {
+				acc[j] = fma32Odd(x, y, z)
+			}
 		}
 	}
 	lanes := combine32(&acc)

@@ -18,7 +18,12 @@ func block32(acc *[8]float32, d float32, q *[32]int8, y []byte) {
 		i := 4 * l
 		sum := int32(q[i])*int32(int8(y[i])) + int32(q[i+1])*int32(int8(y[i+1])) +
 			int32(q[i+2])*int32(int8(y[i+2])) + int32(q[i+3])*int32(int8(y[i+3]))
-		acc[l] = fma32(d, float32(sum), acc[l])
+		x, z := float32(sum), acc[l]
+		if s := float64(d)*float64(x) + float64(z); !doubtful(s) {
+			acc[l] = float32(s)
+		} else {
+			acc[l] = fma32Odd(d, x, z)
+		}
 	}
 }
 

@@ -55,7 +55,12 @@ func attnVF32(dst []float32, v []byte, stride int, p []float32, n int, scratch [
 	for j, pj := range p[:n] {
 		row, cell := scratch[j%32*d:][:d], v[j*stride:]
 		for c, a := range row {
-			row[c] = fma32(f32At(cell, c), pj, a)
+			x := f32At(cell, c)
+			if s := float64(x)*float64(pj) + float64(a); !doubtful(s) {
+				row[c] = float32(s)
+			} else {
+				row[c] = fma32Odd(x, pj, a)
+			}
 		}
 	}
 	attnVCombine(dst, n, scratch)
@@ -69,7 +74,12 @@ func attnVF16(dst []float32, v []byte, stride int, p []float32, n int, scratch [
 		pj = halfToFloat(floatToHalf(pj))
 		row, cell := scratch[j%32*d:][:d], v[j*stride:]
 		for c, a := range row {
-			row[c] = fma32(f16At(cell, c), pj, a)
+			x := f16At(cell, c)
+			if s := float64(x)*float64(pj) + float64(a); !doubtful(s) {
+				row[c] = float32(s)
+			} else {
+				row[c] = fma32Odd(x, pj, a)
+			}
 		}
 	}
 	attnVCombine(dst, n, scratch)

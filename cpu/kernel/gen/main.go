@@ -23,6 +23,7 @@ import (
 )
 
 var families = map[string]func(){
+	"k":   kFamily,
 	"q32": q32Family,
 }
 
