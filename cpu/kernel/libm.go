@@ -101,7 +101,7 @@ func expf(x float32) float32 {
 	case x < -0x1.9fe368p6:
 		return 0
 	}
-	return float32(exp2Scaled(float64(x) * (32 * 0x1.71547652b82fep+0)))
+	return float32(exp2Scaled(float64(float64(x) * (32 * 0x1.71547652b82fep+0))))
 }
 
 // logTable holds, for 16 intervals of the mantissa from 0x3f330000 on, 1/c for a
@@ -165,7 +165,7 @@ func powf(x, y float32) float32 {
 	l := math.FMA(r, 0x1.71547652ab82bp+0, k+logTable[i].log2)
 	l = math.FMA(r2, p, l)
 	l = math.FMA(math.FMA(0x1.27616c9496e0bp-2, r, -0x1.71969a075c67ap-2), r2*r2, l)
-	yl := float64(y) * l
+	yl := float64(float64(y) * l)
 	switch {
 	case yl > 0x1.fffffffd1d571p+6:
 		return float32(math.Inf(1))

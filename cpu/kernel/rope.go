@@ -60,7 +60,7 @@ func (a *RopeAngles) Fill(cs []float32, pos int32) {
 		t := p.FreqScale * extrapolated
 		if p.ExtFactor != 0 {
 			y := (float32(k) - a.low) / max(0.001, a.high-a.low)
-			ramp := (1 - min(1, max(0, y))) * p.ExtFactor
+			ramp := float32((1 - min(1, max(0, y))) * p.ExtFactor)
 			t = fma32(t, 1-ramp, extrapolated*ramp)
 		}
 		s, c := sincosf(t)
