@@ -14,6 +14,7 @@ import (
 // it checks the bounds that the plain Go kernels would check, once, and does the
 // tails.
 
+//go:generate go run ./gen -family float -out dot_float_amd64.s -stubs dot_float_amd64.go
 //go:generate go run ./gen -family k -out dot_k_amd64.s -stubs dot_k_amd64.go
 //go:generate go run ./gen -family q32 -out dot_q32_amd64.s -stubs dot_q32_amd64.go
 
@@ -30,6 +31,14 @@ var avx2 = sync.OnceValue(func() *Table {
 		w.MatVec, w.MatVec4 = mv.blocks(typ, w.Act), mv4.blocks(typ, w.Act)
 		t.Weights[typ] = &w
 	}
+	setFloat := func(typ gguf.Type, mv matVecAsm, pack packAsm, mv4 packedAsm, tail tailFunc) {
+		w := *generic.Weights[typ]
+		w.MatVec, w.MatVec4 = mv.steps(typ, tail), mv4.steps(typ, pack, tail)
+		t.Weights[typ] = &w
+	}
+	setFloat(gguf.F32, matVecF32AVX2, packF32AVX2, matVec4F32AVX2, tailF32)
+	setFloat(gguf.F16, matVecF16AVX2, packF16AVX2, matVec4F16AVX2, tailF16)
+	setFloat(gguf.BF16, matVecBF16AVX2, packBF16AVX2, matVec4BF16AVX2, tailBF16)
 	set(gguf.Q4_0, matVecQ4_0AVX2, matVec4Q4_0AVX2)
 	set(gguf.Q4_1, matVecQ4_1AVX2, matVec4Q4_1AVX2)
 	set(gguf.Q5_0, matVecQ5_0AVX2, matVec4Q5_0AVX2)
@@ -41,10 +50,15 @@ var avx2 = sync.OnceValue(func() *Table {
 	return &t
 })
 
-// The forms of the assembly dots; n counts blocks.
+// The forms of the assembly dots; n counts blocks, or
+// steps of 32 elements.
 type (
 	matVecAsm  func(dst *float32, w *byte, stride, rows int, act *byte, n int)
 	matVec4Asm func(dst *float32, dstStride int, w *byte, stride, rows int, act *byte, actStride, n int)
+	packAsm    func(dst *float32, act *byte, actStride, n int)
+	packedAsm  func(dst *float32, dstStride int, w *byte, stride, rows int, packed *float32, n int)
+	// A tailFunc adds elements i..n-1 to a sum.
+	tailFunc func(s float32, w, act []byte, i, n int) float32
 )
 
 // blocks makes the kernel of a type with blocks.
@@ -79,5 +93,57 @@ func (asm matVec4Asm) blocks(t, act gguf.Type) MatVec4Func {
 		w = w[:(rows-1)*stride+n*wBytes]
 		act = act[:3*actStride+n*aBytes]
 		asm(&dst[0], dstStride, &w[0], stride, rows, &act[0], actStride, n)
+	}
+}
+
+// steps makes the kernel of a plain type.
+func (asm matVecAsm) steps(t gguf.Type, tail tailFunc) MatVecFunc {
+	size := t.RowBytes(1)
+	return func(dst []float32, w []byte, stride int, act []byte, n int) {
+		if n < 32 || len(dst) == 0 {
+			clear(dst)
+		} else {
+			w, act := w[:(len(dst)-1)*stride+n*size], act[:n*size]
+			asm(&dst[0], &w[0], stride, len(dst), &act[0], n/32)
+		}
+		if n%32 != 0 {
+			for i, s := range dst {
+				dst[i] = tail(s, w[i*stride:], act, n&^31, n)
+			}
+		}
+	}
+}
+
+// packed is memory for widened activation rows.
+var packed = sync.Pool{New: func() any { return new([]float32) }}
+
+func (asm packedAsm) steps(t gguf.Type, pack packAsm, tail tailFunc) MatVec4Func {
+	size := t.RowBytes(1)
+	return func(dst []float32, dstStride int, w []byte, stride, rows int, act []byte, actStride, n int) {
+		if rows == 0 {
+			return
+		}
+		dst = dst[:3*dstStride+rows]
+		if n < 32 {
+			for t := range 4 {
+				clear(dst[t*dstStride:][:rows])
+			}
+		} else {
+			w, act := w[:(rows-1)*stride+n*size], act[:3*actStride+n*size]
+			y := packed.Get().(*[]float32)
+			if len(*y) < 128*(n/32) {
+				*y = make([]float32, 128*(n/32))
+			}
+			pack(&(*y)[0], &act[0], actStride, n/32)
+			asm(&dst[0], dstStride, &w[0], stride, rows, &(*y)[0], n/32)
+			packed.Put(y)
+		}
+		if n%32 != 0 {
+			for t := range 4 {
+				for i, s := range dst[t*dstStride:][:rows] {
+					dst[t*dstStride+i] = tail(s, w[i*stride:], act[t*actStride:], n&^31, n)
+				}
+			}
+		}
 	}
 }

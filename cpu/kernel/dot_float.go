@@ -26,10 +26,12 @@ func dotF32(w, act []byte, n int) float32 {
 		}
 	}
 	lanes := combine32(&acc)
-	s := ha8(&lanes)
-	// The tail is what the vectoriser made of a scalar loop: groups of four with
-	// separate roundings, then fused single steps.
-	i := full
+	return tailF32(ha8(&lanes), w, act, full, n)
+}
+
+// tailF32 adds elements i and on. It is what the vectoriser made of a scalar
+// loop: groups of four with separate roundings, then fused single steps.
+func tailF32(s float32, w, act []byte, i, n int) float32 {
 	for ; i+4 <= n; i += 4 {
 		for j := range 4 {
 			s += float32(f32At(w, i+j) * f32At(act, i+j))
@@ -55,12 +57,13 @@ func dotF16(w, act []byte, n int) float32 {
 		}
 	}
 	lanes := combine32(&acc)
-	s := ha8(&lanes)
-	if full == n {
-		return s
-	}
+	return tailF16(ha8(&lanes), w, act, full, n)
+}
+
+// tailF16 adds elements i and on in float64.
+func tailF16(s float32, w, act []byte, i, n int) float32 {
 	d := float64(s)
-	for i := full; i < n; i++ {
+	for ; i < n; i++ {
 		d += float64(float32(f16At(w, i) * f16At(act, i)))
 	}
 	return float32(d)
@@ -82,8 +85,12 @@ func dotBF16(w, act []byte, n int) float32 {
 		}
 	}
 	lanes := combine32(&acc)
-	d := float64(hs8(&lanes)) + 0
-	for i := full; i < n; i++ {
+	return tailBF16(hs8(&lanes), w, act, full, n)
+}
+
+func tailBF16(s float32, w, act []byte, i, n int) float32 {
+	d := float64(s) + 0
+	for ; i < n; i++ {
 		d += float64(float32(bf16At(w, i) * bf16At(act, i)))
 	}
 	return float32(d)

@@ -23,8 +23,9 @@ import (
 )
 
 var families = map[string]func(){
-	"k":   kFamily,
-	"q32": q32Family,
+	"float": floatFamily,
+	"k":     kFamily,
+	"q32":   q32Family,
 }
 
 func main() {

@@ -284,17 +284,13 @@ func (t q32) matVec4() {
 		DECQ(left)
 		JNZ(LabelRef(loop))
 		Label(end)
-		storeTokens(acc, ms, false, dst, dstStride)
+		storeTokens(acc, ms, hs, dst, dstStride)
 	})
 }
 
-// storeTokens sums the lanes of acc[row][token], adds the odd lanes of ms[row]
+// storeTokens sums the lanes of acc[row][token] horizontally, adds the odd lanes of ms[row]
 // (lane 2t+1 for token t) where there are any, and stores.
-func storeTokens(acc [][]VecVirtual, ms []VecVirtual, useHA bool, dst, dstStride Register) {
-	sum := hs
-	if useHA {
-		sum = ha
-	}
+func storeTokens(acc [][]VecVirtual, ms []VecVirtual, sum func([]Register) Register, dst, dstStride Register) {
 	out := rowPointers(4, dst, dstStride)
 	if len(acc) == 1 {
 		s := sum(folds(acc[0]))
