@@ -28,10 +28,10 @@ type AttnParts struct {
 	Out    []float32     // [HeadDimV*NHead, rows] ("kqv_out")
 }
 
-// padding is what the number of cells is rounded up to. ggml's caller rounds to
-// 256 cells of zeros; the multiple of a whole step of both levels' dots has the
-// same bits (section 9), and the exact number has not.
-const padding = 64
+// padding is what llama.cpp rounds the number of cells up to. A smaller multiple
+// of the dots' steps would differ in the sign of a zero at most (section 9), the
+// exact number in more.
+const padding = 256
 
 // Attention is causal by position: row r of q [HeadDim*NHead, len(pos)] sees
 // cells 0..pos[r] of the regions k [HeadDim*NHeadKV, cells] and v. The flow is

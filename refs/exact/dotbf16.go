@@ -8,7 +8,8 @@ import "math"
 // Level H has four accumulators of eight lanes like the f16 dot, but combines
 // them as (A0+A2) + (A1+A3) and then sums by HS8. Level Z uses the processor's
 // bf16 instruction: two accumulators of 16 lanes, each lane taking a pair of
-// neighbours a step, and each accumulator summed by itself.
+// neighbours a step, and each accumulator summed by itself. The lanes' sums are
+// added to a float64 zero, which takes the sign off a -0.
 func DotBF16(l Level, x, y []float32) float32 {
 	want("dot bf16", "length of y", len(y), len(x))
 	if l == Z {
@@ -23,7 +24,7 @@ func DotBF16(l Level, x, y []float32) float32 {
 	for lane := range 8 {
 		acc[0][lane] = (acc[0][lane] + acc[2][lane]) + (acc[1][lane] + acc[3][lane])
 	}
-	return tailBF16(float64(sumHS8(acc[0][:])), x[done:], y[done:])
+	return tailBF16(x[done:], y[done:], sumHS8(acc[0][:]))
 }
 
 func dotBF16Z(x, y []float32) float32 {
@@ -33,9 +34,7 @@ func dotBF16Z(x, y []float32) float32 {
 		a, lane := i/32%2, i/2%16
 		acc[a][lane] = dp(x[i:i+2], y[i:i+2], acc[a][lane])
 	}
-	sum := float64(sumR16(acc[0][:]))
-	sum += float64(sumR16(acc[1][:]))
-	return tailBF16(sum, x[done:], y[done:])
+	return tailBF16(x[done:], y[done:], sumR16(acc[0][:]), sumR16(acc[1][:]))
 }
 
 // dp is one lane of VDPBF16PS: the odd elements' product is added first, then
@@ -52,7 +51,11 @@ func dp(x, y []float32, acc float32) float32 {
 	return flush(FMA(flush(x[0]), flush(y[0]), acc))
 }
 
-func tailBF16(sum float64, x, y []float32) float32 {
+func tailBF16(x, y []float32, lanes ...float32) float32 {
+	sum := 0.0
+	for _, v := range lanes {
+		sum += float64(v)
+	}
 	for i := range x {
 		sum += float64(float32(x[i] * y[i]))
 	}

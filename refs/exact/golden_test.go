@@ -298,3 +298,14 @@ func TestLibm(t *testing.T) {
 	require.Equal(t, float32(1), Expf(0))
 	require.Equal(t, float32(0), Logf(1))
 }
+
+// Products that vanish leave -0 in every lane; adding up from zero hides it.
+func TestBF16NegativeZero(t *testing.T) {
+	tiny, negative := make([]float32, 64), make([]float32, 64)
+	for i := range tiny {
+		tiny[i], negative[i] = 0x1p-100, -0x1p-100
+	}
+	require.Equal(t, "00000000", bits(DotBF16(H, tiny, negative)))
+	require.Equal(t, "00000000", bits(DotBF16(Z, tiny, negative)))
+	require.Equal(t, "80000000", bits(DotF32(H, tiny, negative)))
+}

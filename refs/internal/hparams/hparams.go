@@ -136,27 +136,24 @@ func Read(f *gguf.File) (Hparams, error) {
 
 	h.Rope.NDims = int(m.number(key("rope.dimension_count"), float64(h.HeadDim)))
 	h.Rope.FreqBase = m.number(key("rope.freq_base"), 10000)
-	h.Rope.Factor, h.Rope.AttnFactor = 1, 1
-	switch scaling := m.text(key("rope.scaling.type"), "none"); scaling {
-	case "none", "":
-		// Older files give a linear factor without naming the type.
-		if factor := m.number(key("rope.scale_linear"), 0); factor != 0 {
-			h.Rope.Factor = factor
+	h.Rope.Factor = 1
+	h.Rope.AttnFactor = m.number(key("rope.scaling.attn_factor"), 1) // whatever the type
+	// A factor without a type is linear; older files have it under another key.
+	factor := m.number(key("rope.scaling.factor"), m.number(key("rope.scale_linear"), 0))
+	if factor != 0 {
+		h.Rope.Factor = factor
+	}
+	switch scaling := m.text(key("rope.scaling.type"), "linear"); scaling {
+	case "none":
+		h.Rope.Factor = 1
+	case "linear":
+	case "yarn":
+		if v := m.number(key("rope.scaling.yarn_log_multiplier"), 0); v != 0 {
+			m.fail(fmt.Errorf("%s is %v: want none", key("rope.scaling.yarn_log_multiplier"), v))
 		}
-	case "linear", "yarn":
-		if factor := m.number(key("rope.scaling.factor"), 0); factor != 0 {
-			h.Rope.Factor = factor
-		}
-		h.Rope.AttnFactor = m.number(key("rope.scaling.attn_factor"), 1)
-		if scaling == "yarn" {
-			if v := m.number(key("rope.scaling.yarn_log_multiplier"), 0); v != 0 {
-				m.fail(fmt.Errorf("%s is %v: want none", key("rope.scaling.yarn_log_multiplier"), v))
-			}
-			h.Rope.ExtFactor = m.number(key("rope.scaling.yarn_ext_factor"), 1)
-			h.Rope.BetaFast = m.number(key("rope.scaling.yarn_beta_fast"), 32)
-			h.Rope.BetaSlow = m.number(key("rope.scaling.yarn_beta_slow"), 1)
-			h.Rope.NCtxOrig = int(m.number(key("rope.scaling.original_context_length"), m.number(key("context_length"), 0)))
-		}
+		// llama.cpp reads keys for these three with other architectures only.
+		h.Rope.ExtFactor, h.Rope.BetaFast, h.Rope.BetaSlow = 1, 32, 1
+		h.Rope.NCtxOrig = int(m.number(key("rope.scaling.original_context_length"), m.number(key("context_length"), 0)))
 	default:
 		m.fail(fmt.Errorf("%s is %q: want none, linear or yarn", key("rope.scaling.type"), scaling))
 	}
