@@ -1,13 +1,15 @@
-// Package tokenizer makes what the tokenizer suite runs on: strings that reach
-// every corner of the pre-tokenizers, synthetic vocabularies whose merges cross
-// every boundary that a pre-tokenizer can draw, and the vocabulary of a Hugging
-// Face folder as GGUF metadata.
+// Package tokenizer is the suite `tokenizer`: the ids of engine/tokenizer against
+// llama.cpp's, live or recorded, and what that runs on: strings that reach every
+// corner of the pre-tokenizers, synthetic vocabularies whose merges cross every
+// boundary that a pre-tokenizer can draw, and the vocabulary of a Hugging Face
+// folder as GGUF metadata.
 //
-// [Strings] gives the texts, [SyntheticVocab] and [FromHF] the vocabularies. The
-// vocabularies hold metadata only: they load in llama.cpp with vocab_only set.
+// [Strings] gives the texts, [SyntheticVocab] and [FromHF] the vocabularies,
+// [Suite] the cases. The vocabularies hold metadata only: they load in llama.cpp
+// with vocab_only set. golden.json is recorded with both, so a change of either
+// means recording it anew.
 //
-// It compares nothing itself. Everything is deterministic, and the functions may
-// be called concurrently.
+// Everything is deterministic, and the functions may be called concurrently.
 package tokenizer
 
 import (
