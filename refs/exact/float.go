@@ -16,8 +16,14 @@ func FMA(a, b, c float32) float32 {
 	if math.Float64bits(s)&below != 1<<28 && math.Abs(s) >= 0x1p-126 {
 		return float32(s)
 	}
-	// Round to odd instead. e is exactly what s has lost (Knuth's TwoSum); one bit
-	// towards it, if the last bit is even, puts s on the right side of the middle.
+	return roundToOdd(p, q, s)
+}
+
+// roundToOdd rounds p + q, of which s is the nearest float64, once: to odd in
+// float64 and then to float32.
+func roundToOdd(p, q, s float64) float32 {
+	// e is exactly what s has lost (Knuth's TwoSum); one bit towards it, if the last
+	// bit is even, puts s on the right side of the middle.
 	t := s - p
 	e := (p - (s - t)) + (q - t)
 	if bits := math.Float64bits(s); bits&1 == 0 && (e > 0 || e < 0) {

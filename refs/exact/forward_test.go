@@ -3,11 +3,14 @@ package exact_test
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"minfer/engine/gguf"
+	"minfer/refs"
 	"minfer/refs/exact"
 	"minfer/refs/models"
 )
@@ -88,4 +91,81 @@ func TestForwardErrors(t *testing.T) {
 	logits, err := exact.Forward(f, nil, exact.Options{})
 	require.NoError(t, err)
 	require.Empty(t, logits)
+}
+
+// variant is a copy of an embedded model with other metadata and tensors.
+func variant(t *testing.T, edit func(f *gguf.File)) *gguf.File {
+	t.Helper()
+	f, err := models.Open("tiny-qwen2-f16")
+	require.NoError(t, err)
+	changed := gguf.File{Path: f.Path, KVs: append([]gguf.KV(nil), f.KVs...), Tensors: append([]gguf.Tensor(nil), f.Tensors...)}
+	edit(&changed)
+	return &changed
+}
+
+func withYaRN(f *gguf.File) {
+	f.KVs = append(f.KVs,
+		gguf.KV{Key: "qwen2.rope.scaling.type", Value: "yarn"},
+		gguf.KV{Key: "qwen2.rope.scaling.factor", Value: float32(4)},
+		gguf.KV{Key: "qwen2.rope.scaling.original_context_length", Value: uint32(64)})
+}
+
+// asLlama renames the architecture and drops the biases that it has not.
+func asLlama(f *gguf.File) {
+	for i, kv := range f.KVs {
+		if kv.Key == "general.architecture" {
+			f.KVs[i].Value = "llama"
+		} else if name, ok := strings.CutPrefix(kv.Key, "qwen2."); ok {
+			f.KVs[i].Key = "llama." + name
+		}
+	}
+	f.Tensors = slices.DeleteFunc(f.Tensors, func(t gguf.Tensor) bool { return strings.HasSuffix(t.Name, ".bias") })
+}
+
+func withFactors(f *gguf.File) {
+	asLlama(f)
+	factors := make([]float32, 32)
+	for i := range factors {
+		factors[i] = 1 + float32(float32(i)*0.37)
+	}
+	f.Tensors = append(f.Tensors, gguf.Tensor{Name: "rope_freqs.weight", Type: gguf.F32, Dims: []int{32}, Data: exact.Bytes(factors)})
+}
+
+// Graphs that the embedded models do not have, written to files and evaluated by
+// libllama, haswell variant (llama.cpp v0.4.0 as in npm
+// @node-llama-cpp/linux-x64 3.21.1): the hashes of its logits, 40 tokens. The
+// float64 pass is within the rounding of F16 activations of them.
+func TestForwardVariants(t *testing.T) {
+	tokens := make([]int32, 40)
+	for i := range tokens {
+		tokens[i] = int32((i*7919 + 13) % 4095)
+	}
+	for _, c := range []struct {
+		name     string
+		edit     func(*gguf.File)
+		kv       gguf.Type
+		expected string
+	}{
+		{"yarn", withYaRN, gguf.F32, "3da4586ef41c190c"},
+		{"yarn", withYaRN, gguf.F16, "9d9b437ee41c7bb2"},
+		{"llama", asLlama, gguf.F16, "e0e7ad438eddfbc0"},
+		{"llama, factors", withFactors, gguf.F16, "a92ea6ea47e196ce"},
+	} {
+		f := variant(t, c.edit)
+		logits, err := exact.Forward(f, tokens, exact.Options{KV: c.kv})
+		require.NoError(t, err)
+		h := fnv.New64a()
+		for _, row := range logits {
+			h.Write(exact.Bytes(row))
+		}
+		require.Equal(t, c.expected, fmt.Sprintf("%016x", h.Sum64()), c.name)
+
+		expected, err := refs.Forward(f, tokens, refs.Options{KV: c.kv})
+		require.NoError(t, err)
+		for i := range tokens {
+			for j, v := range expected[i] {
+				require.InDelta(t, v, float64(logits[i][j]), 0.05, "%s token %d logit %d", c.name, i, j)
+			}
+		}
+	}
 }
