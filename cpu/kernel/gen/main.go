@@ -23,9 +23,13 @@ import (
 )
 
 var families = map[string]func(){
-	"float": floatFamily,
-	"k":     kFamily,
-	"q32":   q32Family,
+	"attn":     attnFamily,
+	"exp":      expFamily,
+	"float":    floatFamily,
+	"k":        kFamily,
+	"ops":      opsFamily,
+	"q32":      q32Family,
+	"quantize": quantizeFamily,
 }
 
 func main() {

@@ -1,0 +1,107 @@
+package kernel
+
+import (
+	"sync"
+
+	"minfer/engine/gguf"
+)
+
+// The forms of the assembly dots; n counts blocks, or steps of 32 elements.
+type (
+	matVecAsm  func(dst *float32, w *byte, stride, rows int, act *byte, n int)
+	matVec4Asm func(dst *float32, dstStride int, w *byte, stride, rows int, act *byte, actStride, n int)
+	packAsm    func(dst *float32, act *byte, actStride, n int)
+	packedAsm  func(dst *float32, dstStride int, w *byte, stride, rows int, packed *float32, n int)
+	// A tailFunc adds elements i..n-1 to a sum.
+	tailFunc func(s float32, w, act []byte, i, n int) float32
+)
+
+// blocks makes the kernel of a type with blocks.
+func (asm matVecAsm) blocks(t, act gguf.Type) MatVecFunc {
+	size, wBytes, aBytes := t.BlockSize(), t.RowBytes(t.BlockSize()), act.RowBytes(t.BlockSize())
+	return func(dst []float32, w []byte, stride int, act []byte, n int) {
+		n /= size
+		if n == 0 || len(dst) == 0 {
+			clear(dst)
+			return
+		}
+		w = w[:(len(dst)-1)*stride+n*wBytes]
+		act = act[:n*aBytes]
+		asm(&dst[0], &w[0], stride, len(dst), &act[0], n)
+	}
+}
+
+func (asm matVec4Asm) blocks(t, act gguf.Type) MatVec4Func {
+	size, wBytes, aBytes := t.BlockSize(), t.RowBytes(t.BlockSize()), act.RowBytes(t.BlockSize())
+	return func(dst []float32, dstStride int, w []byte, stride, rows int, act []byte, actStride, n int) {
+		if rows == 0 {
+			return
+		}
+		dst = dst[:3*dstStride+rows]
+		n /= size
+		if n == 0 {
+			clearRows(dst, dstStride, rows)
+			return
+		}
+		w = w[:(rows-1)*stride+n*wBytes]
+		act = act[:3*actStride+n*aBytes]
+		asm(&dst[0], dstStride, &w[0], stride, rows, &act[0], actStride, n)
+	}
+}
+
+// clearRows: the dots of four rows of no elements.
+func clearRows(dst []float32, dstStride, rows int) {
+	for t := range 4 {
+		clear(dst[t*dstStride:][:rows])
+	}
+}
+
+// steps makes the kernel of a plain type.
+func (asm matVecAsm) steps(t gguf.Type, tail tailFunc) MatVecFunc {
+	size := t.RowBytes(1)
+	return func(dst []float32, w []byte, stride int, act []byte, n int) {
+		if n < 32 || len(dst) == 0 {
+			clear(dst)
+		} else {
+			w, act := w[:(len(dst)-1)*stride+n*size], act[:n*size]
+			asm(&dst[0], &w[0], stride, len(dst), &act[0], n/32)
+		}
+		if n%32 != 0 {
+			for i, s := range dst {
+				dst[i] = tail(s, w[i*stride:], act, n&^31, n)
+			}
+		}
+	}
+}
+
+// packed is memory for widened activation rows.
+var packed = sync.Pool{New: func() any { return new([]float32) }}
+
+func (asm packedAsm) steps(t gguf.Type, pack packAsm, tail tailFunc) MatVec4Func {
+	size := t.RowBytes(1)
+	return func(dst []float32, dstStride int, w []byte, stride, rows int, act []byte, actStride, n int) {
+		if rows == 0 {
+			return
+		}
+		dst = dst[:3*dstStride+rows]
+		if n < 32 {
+			clearRows(dst, dstStride, rows)
+		} else {
+			w, act := w[:(rows-1)*stride+n*size], act[:3*actStride+n*size]
+			y := packed.Get().(*[]float32)
+			if len(*y) < 128*(n/32) {
+				*y = make([]float32, 128*(n/32))
+			}
+			pack(&(*y)[0], &act[0], actStride, n/32)
+			asm(&dst[0], dstStride, &w[0], stride, rows, &(*y)[0], n/32)
+			packed.Put(y)
+		}
+		if n%32 != 0 {
+			for t := range 4 {
+				for i, s := range dst[t*dstStride:][:rows] {
+					dst[t*dstStride+i] = tail(s, w[i*stride:], act[t*actStride:], n&^31, n)
+				}
+			}
+		}
+	}
+}
