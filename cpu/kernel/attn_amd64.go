@@ -4,19 +4,29 @@ package kernel
 
 // attnCells1F32AVX2 adds p[j]*v[j] to row j of acc (rows of d floats) for j < cells, over 8*vectors channels,
 // for cells j, j+32 and so on up to 1 of a residue.
+//
+//go:noescape
 func attnCells1F32AVX2(acc *float32, d int, v *byte, stride int, p *float32, cells int, vectors int)
 
 // attnCells4F32AVX2 adds p[j]*v[j] to row j of acc (rows of d floats) for j < cells, over 8*vectors channels,
 // for cells j, j+32 and so on up to 4 of a residue.
+//
+//go:noescape
 func attnCells4F32AVX2(acc *float32, d int, v *byte, stride int, p *float32, cells int, vectors int)
 
 // attnCells1F16AVX2 adds p[j]*v[j] to row j of acc (rows of d floats) for j < cells, over 8*vectors channels,
 // for cells j, j+32 and so on up to 1 of a residue.
+//
+//go:noescape
 func attnCells1F16AVX2(acc *float32, d int, v *byte, stride int, p *float32, cells int, vectors int)
 
 // attnCells4F16AVX2 adds p[j]*v[j] to row j of acc (rows of d floats) for j < cells, over 8*vectors channels,
 // for cells j, j+32 and so on up to 4 of a residue.
+//
+//go:noescape
 func attnCells4F16AVX2(acc *float32, d int, v *byte, stride int, p *float32, cells int, vectors int)
 
 // attnCombineAVX2 sums the 32 rows of acc (rows of d floats) into 8*vectors elements of dst.
+//
+//go:noescape
 func attnCombineAVX2(dst *float32, acc *float32, d int, pad float32, vectors int)

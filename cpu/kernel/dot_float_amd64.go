@@ -3,28 +3,46 @@
 package kernel
 
 // matVecF32AVX2 computes dst[i] = dot(row i of w, act) for i < rows over 32*steps elements.
+//
+//go:noescape
 func matVecF32AVX2(dst *float32, w *byte, stride int, rows int, act *byte, steps int)
 
 // packF32AVX2 writes the 4*32*steps floats that matVec4F32AVX2 reads.
+//
+//go:noescape
 func packF32AVX2(dst *float32, act *byte, actStride int, steps int)
 
 // matVec4F32AVX2 computes dst[t*dstStride+i] = dot(row i of w, packed row t) for i < rows, t < 4.
+//
+//go:noescape
 func matVec4F32AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, steps int)
 
 // matVecF16AVX2 computes dst[i] = dot(row i of w, act) for i < rows over 32*steps elements.
+//
+//go:noescape
 func matVecF16AVX2(dst *float32, w *byte, stride int, rows int, act *byte, steps int)
 
 // packF16AVX2 writes the 4*32*steps floats that matVec4F16AVX2 reads.
+//
+//go:noescape
 func packF16AVX2(dst *float32, act *byte, actStride int, steps int)
 
 // matVec4F16AVX2 computes dst[t*dstStride+i] = dot(row i of w, packed row t) for i < rows, t < 4.
+//
+//go:noescape
 func matVec4F16AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, steps int)
 
 // matVecBF16AVX2 computes dst[i] = dot(row i of w, act) for i < rows over 32*steps elements.
+//
+//go:noescape
 func matVecBF16AVX2(dst *float32, w *byte, stride int, rows int, act *byte, steps int)
 
 // packBF16AVX2 writes the 4*32*steps floats that matVec4BF16AVX2 reads.
+//
+//go:noescape
 func packBF16AVX2(dst *float32, act *byte, actStride int, steps int)
 
 // matVec4BF16AVX2 computes dst[t*dstStride+i] = dot(row i of w, packed row t) for i < rows, t < 4.
+//
+//go:noescape
 func matVec4BF16AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, steps int)

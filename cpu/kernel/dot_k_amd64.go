@@ -3,19 +3,31 @@
 package kernel
 
 // matVecQ4_KAVX2 computes dst[i] = dot(row i of w, act) for i < rows.
+//
+//go:noescape
 func matVecQ4_KAVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 
 // matVec4Q4_KAVX2 computes dst[t*dstStride+i] = dot(row i of w, row t of act) for i < rows, t < 4.
+//
+//go:noescape
 func matVec4Q4_KAVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
 
 // matVecQ5_KAVX2 computes dst[i] = dot(row i of w, act) for i < rows.
+//
+//go:noescape
 func matVecQ5_KAVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 
 // matVec4Q5_KAVX2 computes dst[t*dstStride+i] = dot(row i of w, row t of act) for i < rows, t < 4.
+//
+//go:noescape
 func matVec4Q5_KAVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
 
 // matVecQ6_KAVX2 computes dst[i] = dot(row i of w, act) for i < rows.
+//
+//go:noescape
 func matVecQ6_KAVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 
 // matVec4Q6_KAVX2 computes dst[t*dstStride+i] = dot(row i of w, row t of act) for i < rows, t < 4.
+//
+//go:noescape
 func matVec4Q6_KAVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)

@@ -3,13 +3,21 @@
 package kernel
 
 // scaleMaxAVX2 multiplies 8*vectors elements by s in place and returns the largest product, -Inf for none.
+//
+//go:noescape
 func scaleMaxAVX2(x *float32, s float32, vectors int) float32
 
 // expSumAVX2 replaces 8*vectors elements by exp(x - top) and returns their sum.
+//
+//go:noescape
 func expSumAVX2(x *float32, top float32, vectors int) float64
 
 // siluAVX2: dst[i] = silu(x[i]) for i < 8*vectors.
+//
+//go:noescape
 func siluAVX2(dst *float32, x *float32, vectors int)
 
 // swigluAVX2: dst[i] = silu(x[i]) * up[i] for i < 8*vectors.
+//
+//go:noescape
 func swigluAVX2(dst *float32, x *float32, up *float32, vectors int)

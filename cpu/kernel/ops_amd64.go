@@ -3,25 +3,41 @@
 package kernel
 
 // addAVX2: dst[i] = a[i] + b[i] for i < 8*vectors.
+//
+//go:noescape
 func addAVX2(dst *float32, a *float32, b *float32, vectors int)
 
 // mulAVX2: dst[i] = a[i] * b[i] for i < 8*vectors.
+//
+//go:noescape
 func mulAVX2(dst *float32, a *float32, b *float32, vectors int)
 
 // scaleAVX2: dst[i] = x[i] * s for i < 8*vectors.
+//
+//go:noescape
 func scaleAVX2(dst *float32, x *float32, s float32, vectors int)
 
 // scaleMulAVX2: dst[i] = x[i] * s * w[i], two roundings, for i < 8*vectors.
+//
+//go:noescape
 func scaleMulAVX2(dst *float32, x *float32, w *float32, s float32, vectors int)
 
 // sumSquares1AVX2 adds the squares, rounded to float32, of 8*vectors elements in order in float64.
+//
+//go:noescape
 func sumSquares1AVX2(x *float32, vectors int) float64
 
 // sumSquares4AVX2 does for four rows, rowLength elements apart, what sumSquares1AVX2 does for one, over 4*steps elements.
+//
+//go:noescape
 func sumSquares4AVX2(sums *[4]float64, x *float32, rowLength int, steps int)
 
 // ropeNeoxAVX2 rotates channels k and k+half of each head by the angle of pair k, k < half, a multiple of 8.
+//
+//go:noescape
 func ropeNeoxAVX2(dst *float32, x *float32, headDim int, heads int, cs *float32, half int)
 
 // ropeNormAVX2 rotates channels 2k and 2k+1 of each head by the angle of pair k, k < 4*vectors.
+//
+//go:noescape
 func ropeNormAVX2(dst *float32, x *float32, headDim int, heads int, cs *float32, vectors int)

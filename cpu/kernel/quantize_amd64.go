@@ -3,22 +3,36 @@
 package kernel
 
 // quantizeQ8_0AVX2 quantises blocks of 32.
+//
+//go:noescape
 func quantizeQ8_0AVX2(dst *byte, src *float32, blocks int)
 
 // quantizeQ8_1AVX2 quantises blocks of 32.
+//
+//go:noescape
 func quantizeQ8_1AVX2(dst *byte, src *float32, blocks int)
 
 // quantizeQ8_KAVX2 quantises blocks of 256.
+//
+//go:noescape
 func quantizeQ8_KAVX2(dst *byte, src *float32, blocks int)
 
 // quantizeF16AVX2 rounds 8*vectors elements to nearest even.
+//
+//go:noescape
 func quantizeF16AVX2(dst *byte, src *float32, vectors int)
 
 // quantizeBF16AVX2 rounds 8*vectors elements to nearest even.
+//
+//go:noescape
 func quantizeBF16AVX2(dst *byte, src *float32, vectors int)
 
 // widenF16AVX2 widens 8*vectors elements.
+//
+//go:noescape
 func widenF16AVX2(dst *float32, src *byte, vectors int)
 
 // widenBF16AVX2 widens 8*vectors elements.
+//
+//go:noescape
 func widenBF16AVX2(dst *float32, src *byte, vectors int)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 )
@@ -26,7 +25,7 @@ func attnFamily() {
 // stored once for four cells of its residue.
 func attnCells(t floatType, groups int) {
 	name := fmt.Sprintf("attnCells%d%sAVX2", groups, t.name)
-	TEXT(name, attr.NOSPLIT, "func(acc *float32, d int, v *byte, stride int, p *float32, cells, vectors int)")
+	function(name, "func(acc *float32, d int, v *byte, stride int, p *float32, cells, vectors int)")
 	Doc(name+" adds p[j]*v[j] to row j of acc (rows of d floats) for j < cells, over 8*vectors channels,",
 		fmt.Sprintf("for cells j, j+32 and so on up to %d of a residue.", groups))
 	acc, d, v, stride := param("acc"), param("d"), param("v"), param("stride")
@@ -79,7 +78,7 @@ func attnCells(t floatType, groups int) {
 // used ones, which turn a sum of -0 into +0, and -0, which changes nothing, where
 // it has none.
 func attnCombine() {
-	TEXT("attnCombineAVX2", attr.NOSPLIT, "func(dst, acc *float32, d int, pad float32, vectors int)")
+	function("attnCombineAVX2", "func(dst, acc *float32, d int, pad float32, vectors int)")
 	Doc("attnCombineAVX2 sums the 32 rows of acc (rows of d floats) into 8*vectors elements of dst.")
 	dst, acc, d, n, pad := param("dst"), param("acc"), param("d"), param("vectors"), broadcastParam("pad")
 	SHLQ(U8(2), d)

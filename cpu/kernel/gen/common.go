@@ -189,3 +189,9 @@ func storeLanes(x Register, n int, m Mem) {
 		panic(fmt.Sprintf("storeLanes: %d lanes, want 1, 2 or 4", n))
 	}
 }
+
+// function starts a kernel. Its pointers do not outlive the call.
+func function(name, signature string) {
+	TEXT(name, attr.NOSPLIT, signature)
+	Pragma("noescape")
+}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -72,7 +71,7 @@ func returnFloat32(x Register) {
 }
 
 func scaleMax() {
-	TEXT("scaleMaxAVX2", attr.NOSPLIT, "func(x *float32, s float32, vectors int) float32")
+	function("scaleMaxAVX2", "func(x *float32, s float32, vectors int) float32")
 	Doc("scaleMaxAVX2 multiplies 8*vectors elements by s in place and returns the largest product, -Inf for none.")
 	x, n, s, top := param("x"), param("vectors"), broadcastParam("s"), YMM()
 	VMOVUPS(dwords8("minusInf", 0xff800000), top)
@@ -100,7 +99,7 @@ func maxLane(v VecVirtual) Register {
 
 // expSum adds HS8 of each vector to a float64: one addition a vector, in order.
 func expSum() {
-	TEXT("expSumAVX2", attr.NOSPLIT, "func(x *float32, top float32, vectors int) float64")
+	function("expSumAVX2", "func(x *float32, top float32, vectors int) float64")
 	Doc("expSumAVX2 replaces 8*vectors elements by exp(x - top) and returns their sum.")
 	x, n, top, sum := param("x"), param("vectors"), broadcastParam("top"), XMM()
 	zero(sum)
@@ -126,10 +125,10 @@ func expSum() {
 // silu is x / (1 + exp(0-x)); with a gate the rounded quotient times up.
 func silu(name string, gated bool) {
 	if gated {
-		TEXT(name+"AVX2", attr.NOSPLIT, "func(dst, x, up *float32, vectors int)")
+		function(name+"AVX2", "func(dst, x, up *float32, vectors int)")
 		Doc(name + "AVX2: dst[i] = silu(x[i]) * up[i] for i < 8*vectors.")
 	} else {
-		TEXT(name+"AVX2", attr.NOSPLIT, "func(dst, x *float32, vectors int)")
+		function(name+"AVX2", "func(dst, x *float32, vectors int)")
 		Doc(name + "AVX2: dst[i] = silu(x[i]) for i < 8*vectors.")
 	}
 	dst, x, n := param("dst"), param("x"), param("vectors")

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -51,7 +50,7 @@ func floatFamily() {
 
 // matVec: two weight rows, eight chains.
 func (t floatType) matVec() {
-	TEXT("matVec"+t.name+"AVX2", attr.NOSPLIT, "func(dst *float32, w *byte, stride, rows int, act *byte, steps int)")
+	function("matVec"+t.name+"AVX2", "func(dst *float32, w *byte, stride, rows int, act *byte, steps int)")
 	Doc(fmt.Sprintf("matVec%sAVX2 computes dst[i] = dot(row i of w, act) for i < rows over 32*steps elements.", t.name))
 	dst := Load(Param("dst"), GP64())
 	w := Load(Param("w"), GP64())
@@ -120,7 +119,7 @@ var passes = [4]int{0, 2, 1, 3}
 // pack widens four activation rows for matVec4 and puts them in the order of its
 // reads: all steps of a pass, of a step the eight elements of each row.
 func (t floatType) pack() {
-	TEXT("pack"+t.name+"AVX2", attr.NOSPLIT, "func(dst *float32, act *byte, actStride, steps int)")
+	function("pack"+t.name+"AVX2", "func(dst *float32, act *byte, actStride, steps int)")
 	Doc(fmt.Sprintf("pack%sAVX2 writes the 4*32*steps floats that matVec4%sAVX2 reads.", t.name, t.name))
 	dst := Load(Param("dst"), GP64())
 	act := Load(Param("act"), GP64())
@@ -148,7 +147,7 @@ func (t floatType) pack() {
 // outputs don't fit in the registers, so the rows are passed four times, once for
 // each accumulator, and the sums of the passes wait in memory.
 func (t floatType) matVec4() {
-	TEXT("matVec4"+t.name+"AVX2", attr.NOSPLIT, "func(dst *float32, dstStride int, w *byte, stride, rows int, packed *float32, steps int)")
+	function("matVec4"+t.name+"AVX2", "func(dst *float32, dstStride int, w *byte, stride, rows int, packed *float32, steps int)")
 	Doc(fmt.Sprintf("matVec4%sAVX2 computes dst[t*dstStride+i] = dot(row i of w, packed row t) for i < rows, t < 4.", t.name))
 	dst := Load(Param("dst"), GP64())
 	dstStride := Load(Param("dstStride"), GP64())

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -212,7 +211,7 @@ func (t kType) loadScales(w Register) VecVirtual {
 }
 
 func (t kType) matVec() {
-	TEXT("matVec"+t.name+"AVX2", attr.NOSPLIT, "func(dst *float32, w *byte, stride, rows int, act *byte, blocks int)")
+	function("matVec"+t.name+"AVX2", "func(dst *float32, w *byte, stride, rows int, act *byte, blocks int)")
 	Doc(fmt.Sprintf("matVec%sAVX2 computes dst[i] = dot(row i of w, act) for i < rows.", t.name))
 	dst := Load(Param("dst"), GP64())
 	w := Load(Param("w"), GP64())
@@ -257,7 +256,7 @@ func (t kType) matVec() {
 
 // matVec4 keeps the float lanes, touched once a block, in memory.
 func (t kType) matVec4() {
-	TEXT("matVec4"+t.name+"AVX2", attr.NOSPLIT, "func(dst *float32, dstStride int, w *byte, stride, rows int, act *byte, actStride, blocks int)")
+	function("matVec4"+t.name+"AVX2", "func(dst *float32, dstStride int, w *byte, stride, rows int, act *byte, actStride, blocks int)")
 	Doc(fmt.Sprintf("matVec4%sAVX2 computes dst[t*dstStride+i] = dot(row i of w, row t of act) for i < rows, t < 4.", t.name))
 	dst := Load(Param("dst"), GP64())
 	dstStride := Load(Param("dstStride"), GP64())

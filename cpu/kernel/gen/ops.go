@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -52,7 +51,7 @@ func broadcastParam(name string) VecVirtual {
 }
 
 func elementwise(name, args, doc string, op func(...Op)) {
-	TEXT(name+"AVX2", attr.NOSPLIT, "func(dst, "+args+" *float32, vectors int)")
+	function(name+"AVX2", "func(dst, "+args+" *float32, vectors int)")
 	Doc(name + "AVX2: " + doc + " for i < 8*vectors.")
 	dst, a, b, n := param("dst"), param("a"), param("b"), param("vectors")
 	eachVector(n, 32, func() {
@@ -65,7 +64,7 @@ func elementwise(name, args, doc string, op func(...Op)) {
 }
 
 func scaleKernel() {
-	TEXT("scaleAVX2", attr.NOSPLIT, "func(dst, x *float32, s float32, vectors int)")
+	function("scaleAVX2", "func(dst, x *float32, s float32, vectors int)")
 	Doc("scaleAVX2: dst[i] = x[i] * s for i < 8*vectors.")
 	dst, x, n, s := param("dst"), param("x"), param("vectors"), broadcastParam("s")
 	eachVector(n, 32, func() {
@@ -77,7 +76,7 @@ func scaleKernel() {
 }
 
 func scaleMulKernel() {
-	TEXT("scaleMulAVX2", attr.NOSPLIT, "func(dst, x, w *float32, s float32, vectors int)")
+	function("scaleMulAVX2", "func(dst, x, w *float32, s float32, vectors int)")
 	Doc("scaleMulAVX2: dst[i] = x[i] * s * w[i], two roundings, for i < 8*vectors.")
 	dst, x, w, n, s := param("dst"), param("x"), param("w"), param("vectors"), broadcastParam("s")
 	eachVector(n, 32, func() {
@@ -92,7 +91,7 @@ func scaleMulKernel() {
 // sumSquares1 adds one square after the other: the order is the contract, so
 // one row is as slow as eight chained float64 additions a vector.
 func sumSquares1() {
-	TEXT("sumSquares1AVX2", attr.NOSPLIT, "func(x *float32, vectors int) float64")
+	function("sumSquares1AVX2", "func(x *float32, vectors int) float64")
 	Doc("sumSquares1AVX2 adds the squares, rounded to float32, of 8*vectors elements in order in float64.")
 	x, n, sum := param("x"), param("vectors"), XMM()
 	zero(sum)
@@ -124,7 +123,7 @@ func sumSquares1() {
 
 // sumSquares4 has a row in each float64 lane, so four sums cost as much as one.
 func sumSquares4() {
-	TEXT("sumSquares4AVX2", attr.NOSPLIT, "func(sums *[4]float64, x *float32, rowLength, steps int)")
+	function("sumSquares4AVX2", "func(sums *[4]float64, x *float32, rowLength, steps int)")
 	Doc("sumSquares4AVX2 does for four rows, rowLength elements apart, what sumSquares1AVX2 does for one, over 4*steps elements.")
 	sums, x, length, n, sum := param("sums"), param("x"), param("rowLength"), param("steps"), YMM()
 	SHLQ(U8(2), length)
@@ -157,7 +156,7 @@ func sumSquares4() {
 // ropeNeox: y0 = fma(x0, c, -(x1*s)), y1 = fma(x0, s, x1*c), the inner product
 // rounded. Eight pairs' angles serve all heads.
 func ropeNeox() {
-	TEXT("ropeNeoxAVX2", attr.NOSPLIT, "func(dst, x *float32, headDim, heads int, cs *float32, half int)")
+	function("ropeNeoxAVX2", "func(dst, x *float32, headDim, heads int, cs *float32, half int)")
 	Doc("ropeNeoxAVX2 rotates channels k and k+half of each head by the angle of pair k, k < half, a multiple of 8.")
 	dst, x, headDim, heads := param("dst"), param("x"), param("headDim"), param("heads")
 	cs, half := param("cs"), param("half")
@@ -199,7 +198,7 @@ func ropeNeox() {
 }
 
 func ropeNorm() {
-	TEXT("ropeNormAVX2", attr.NOSPLIT, "func(dst, x *float32, headDim, heads int, cs *float32, vectors int)")
+	function("ropeNormAVX2", "func(dst, x *float32, headDim, heads int, cs *float32, vectors int)")
 	Doc("ropeNormAVX2 rotates channels 2k and 2k+1 of each head by the angle of pair k, k < 4*vectors.")
 	dst, x, headDim, heads := param("dst"), param("x"), param("headDim"), param("heads")
 	cs, n := param("cs"), param("vectors")

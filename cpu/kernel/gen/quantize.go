@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -34,7 +33,7 @@ func packOrder() Mem { return dwords("packOrder", 0, 4, 1, 5, 2, 6, 3, 7) }
 // quantize8: d = amax/127 and id = 127/amax are true divisions, q = RNE(x*id)
 // saturates.
 func quantize8(name string, size, qs int, sum bool) {
-	TEXT("quantize"+name+"AVX2", attr.NOSPLIT, "func(dst *byte, src *float32, blocks int)")
+	function("quantize"+name+"AVX2", "func(dst *byte, src *float32, blocks int)")
 	Doc(fmt.Sprintf("quantize%sAVX2 quantises blocks of 32.", name))
 	dst, src, n := param("dst"), param("src"), param("blocks")
 	order := YMM()
@@ -92,7 +91,7 @@ func quantize8(name string, size, qs int, sum bool) {
 // magnitude; integers are rounded by adding 1.5*2^23 and cut to a byte; an
 // all-zero block is all zero bytes.
 func quantizeQ8K() {
-	TEXT("quantizeQ8_KAVX2", attr.NOSPLIT, "func(dst *byte, src *float32, blocks int)")
+	function("quantizeQ8_KAVX2", "func(dst *byte, src *float32, blocks int)")
 	Doc("quantizeQ8_KAVX2 quantises blocks of 256.")
 	dst, src, n := param("dst"), param("src"), param("blocks")
 	abs := func() Mem { return dwords8("absMask", 0x7fffffff) }
@@ -194,7 +193,7 @@ func quantizeQ8K() {
 }
 
 func narrow(name string, body func(src, dst Register)) {
-	TEXT("quantize"+name+"AVX2", attr.NOSPLIT, "func(dst *byte, src *float32, vectors int)")
+	function("quantize"+name+"AVX2", "func(dst *byte, src *float32, vectors int)")
 	Doc(fmt.Sprintf("quantize%sAVX2 rounds 8*vectors elements to nearest even.", name))
 	dst, src, n := param("dst"), param("src"), param("vectors")
 	eachVector(n, 32, func() {
@@ -224,7 +223,7 @@ func narrowBF16(src, dst Register) {
 }
 
 func widen(t floatType) {
-	TEXT("widen"+t.name+"AVX2", attr.NOSPLIT, "func(dst *float32, src *byte, vectors int)")
+	function("widen"+t.name+"AVX2", "func(dst *float32, src *byte, vectors int)")
 	Doc(fmt.Sprintf("widen%sAVX2 widens 8*vectors elements.", t.name))
 	dst, src, n := param("dst"), param("src"), param("vectors")
 	eachVector(n, 32, func() {
