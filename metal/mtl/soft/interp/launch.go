@@ -1,0 +1,72 @@
+package interp
+
+import (
+	"minfer/metal/mtl/soft/mem"
+)
+
+// Mode says what is checked while a kernel runs. Out-of-bounds accesses never
+// touch memory in any mode.
+type Mode uint8
+
+// The modes: Off checks bounds alone and reports nothing; Mem adds
+// uninitialised values; Race adds races between simdgroups, threadgroups and
+// dispatches; Strict adds races between the lanes of one simdgroup.
+const (
+	Off Mode = iota
+	Mem
+	Race
+	Strict
+)
+
+// Launch is one dispatch of a [Program]. The caller has validated it against the
+// limits; Run checks only what it relies on.
+type Launch struct {
+	// Grid counts threads where Ragged (dispatchThreads: threadgroups at the edges
+	// may be smaller), threadgroups otherwise. Components are at least 1.
+	Grid   [3]int
+	Ragged bool
+	// Threadgroup is the number of threads of a threadgroup.
+	Threadgroup [3]int
+
+	// Windows and ThreadgroupBytes have an entry for each of the function's
+	// Params: the bound memory of a BufferParam, the size of a ThreadgroupParam.
+	Windows          []mem.Window
+	ThreadgroupBytes []int
+
+	Mode Mode
+	// Seed, if not 0, gives threadgroups and the simdgroups between barriers a
+	// random legal order instead of ascending.
+	Seed uint64
+	// Reverse runs threadgroups and simdgroups in descending order.
+	Reverse bool
+	// Threads is the number of threadgroups that run at a time, at least 1.
+	// Kernels whose atomics' results depend on the order run on one.
+	Threads int
+}
+
+// Counters say what a dispatch did. They do not depend on Threads.
+type Counters struct {
+	Threadgroups int64
+	Simdgroups   int64
+	// Instructions counts IR instructions, each once for a simdgroup that executes
+	// it.
+	Instructions int64
+	// DeviceRead and DeviceWritten are bytes of device and constant buffers that
+	// loads and stores asked for: once for each active lane, once for the
+	// simdgroup where the address is the same in all lanes.
+	DeviceRead, DeviceWritten int64
+	// Barriers counts threadgroup_barriers, each once for a simdgroup.
+	Barriers int64
+	// Divergent counts branches that some active lanes took and some did not.
+	Divergent int64
+}
+
+func (c *Counters) add(d *Counters) {
+	c.Threadgroups += d.Threadgroups
+	c.Simdgroups += d.Simdgroups
+	c.Instructions += d.Instructions
+	c.DeviceRead += d.DeviceRead
+	c.DeviceWritten += d.DeviceWritten
+	c.Barriers += d.Barriers
+	c.Divergent += d.Divergent
+}
