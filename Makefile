@@ -6,7 +6,7 @@ export CGO_ENABLED = 0
 FUZZTIME ?= 60s
 TESTFLAGS ?=
 
-.PHONY: demo build static test race check generate golden fuzz bench clean help
+.PHONY: demo build static test test-v3 race check generate golden fuzz bench clean help
 
 demo: build ## build, verify every op, and write text with the embedded model
 	bin/mverify --suite ops
@@ -20,6 +20,9 @@ static: ## the same without shared libraries at run time: no live llama.cpp
 
 test: ## every test that needs nothing but this checkout
 	go test $(TESTFLAGS) ./...
+
+test-v3: ## the arithmetic where the compiler may fuse multiplications with additions
+	GOAMD64=v3 go test ./cpu/... ./engine/quant ./engine/synth ./refs/... ./suites/...
 
 race: ## the concurrent packages under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./cpu ./engine/graph/... ./engine/session ./engine/tokenizer
@@ -41,7 +44,7 @@ generate: ## write the generated assembly again
 	go generate ./cpu/kernel
 
 golden: ## write all golden files again; review the diff
-	go test ./... -update
+	go test $$(git grep -l 'flag.Bool("update"' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 fuzz: ## every fuzz target for FUZZTIME (60s)
 	@go list ./... | while read -r pkg; do \
@@ -57,4 +60,4 @@ clean: ## remove what was built
 	rm -rf bin dist
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1	\2/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1	\2/' | expand -t 12
