@@ -50,25 +50,27 @@ var avx2 = sync.OnceValue(func() *Table {
 		AttnVF32: attnV{4, attnCells1F32AVX2, attnCells4F32AVX2, attnVF32}.sum,
 		AttnVF16: attnV{2, attnCells1F16AVX2, attnCells4F16AVX2, attnVF16}.sum,
 	}
-	for typ, asm := range map[gguf.Type]struct {
-		mv  matVecAsm
-		mv4 matVec4Asm
-	}{
-		gguf.Q4_0: {matVecQ4_0AVX2, matVec4Q4_0AVX2},
-		gguf.Q4_1: {matVecQ4_1AVX2, matVec4Q4_1AVX2},
-		gguf.Q5_0: {matVecQ5_0AVX2, matVec4Q5_0AVX2},
-		gguf.Q5_1: {matVecQ5_1AVX2, matVec4Q5_1AVX2},
-		gguf.Q8_0: {matVecQ8_0AVX2, matVec4Q8_0AVX2},
-		gguf.Q4_K: {matVecQ4_KAVX2, matVec4Q4_KAVX2},
-		gguf.Q5_K: {matVecQ5_KAVX2, matVec4Q5_KAVX2},
-		gguf.Q6_K: {matVecQ6_KAVX2, matVec4Q6_KAVX2},
-	} {
+	set := func(typ gguf.Type, mv MatVecFunc, mv4 MatVec4Func) {
 		w := *generic.Weights[typ]
-		w.MatVec, w.MatVec4 = asm.mv.blocks(typ, w.Act), asm.mv4.blocks(typ, w.Act)
+		w.MatVec, w.MatVec4 = mv, mv4
 		t.Weights[typ] = &w
 	}
+	block32 := func(typ, act gguf.Type, mv matVecAsm, pack packAsm, perBlock int, mv4 packedAsm) {
+		set(typ, mv.blocks(typ, act), mv4.rows(typ, act, pack, perBlock, nil))
+	}
+	block32(gguf.Q4_0, gguf.Q8_0, matVecQ4_0AVX2, packQ4_0AVX2, 72, matVec4Q4_0AVX2)
+	block32(gguf.Q4_1, gguf.Q8_1, matVecQ4_1AVX2, packQ4_1AVX2, 40, matVec4Q4_1AVX2)
+	block32(gguf.Q5_0, gguf.Q8_0, matVecQ5_0AVX2, packQ5_0AVX2, 72, matVec4Q5_0AVX2)
+	block32(gguf.Q5_1, gguf.Q8_1, matVecQ5_1AVX2, packQ5_1AVX2, 40, matVec4Q5_1AVX2)
+	block32(gguf.Q8_0, gguf.Q8_0, matVecQ8_0AVX2, packQ8_0AVX2, 72, matVec4Q8_0AVX2)
+	blockK := func(typ gguf.Type, mv matVecAsm, mv4 matVec4Asm) {
+		set(typ, mv.blocks(typ, gguf.Q8_K), mv4.blocks(typ, gguf.Q8_K))
+	}
+	blockK(gguf.Q4_K, matVecQ4_KAVX2, matVec4Q4_KAVX2)
+	blockK(gguf.Q5_K, matVecQ5_KAVX2, matVec4Q5_KAVX2)
+	blockK(gguf.Q6_K, matVecQ6_KAVX2, matVec4Q6_KAVX2)
 	plain := func(typ gguf.Type, mv matVecAsm, pack packAsm, mv4 packedAsm, tail tailFunc, widen func(dst []float32, row []byte)) {
-		t.Weights[typ] = &Weight{typ, typ, mv.steps(typ, tail), mv4.steps(typ, pack, tail), widen}
+		t.Weights[typ] = &Weight{typ, typ, mv.steps(typ, tail), mv4.rows(typ, typ, pack, 128, tail), widen}
 	}
 	plain(gguf.F32, matVecF32AVX2, packF32AVX2, matVec4F32AVX2, tailF32, widenF32)
 	plain(gguf.F16, matVecF16AVX2, packF16AVX2, matVec4F16AVX2, tailF16, widenAsm(widenF16AVX2).row(f16At))

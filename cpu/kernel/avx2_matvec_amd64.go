@@ -74,33 +74,36 @@ func (asm matVecAsm) steps(t gguf.Type, tail tailFunc) MatVecFunc {
 	}
 }
 
-// packed is memory for widened activation rows.
+// packed is memory for packed activation rows.
 var packed = sync.Pool{New: func() any { return new([]float32) }}
 
-func (asm packedAsm) steps(t gguf.Type, pack packAsm, tail tailFunc) MatVec4Func {
-	size := t.RowBytes(1)
-	return func(dst []float32, dstStride int, w []byte, stride, rows int, act []byte, actStride, n int) {
+// rows makes the kernel of a type whose activation rows are packed first, perStep
+// floats for each block or 32 elements. tail is nil for types with blocks.
+func (asm packedAsm) rows(t, act gguf.Type, pack packAsm, perStep int, tail tailFunc) MatVec4Func {
+	return func(dst []float32, dstStride int, w []byte, stride, rows int, acts []byte, actStride, n int) {
 		if rows == 0 {
 			return
 		}
 		dst = dst[:3*dstStride+rows]
-		if n < 32 {
+		steps, full := n/32, n&^31
+		if steps == 0 {
 			clearRows(dst, dstStride, rows)
 		} else {
-			w, act := w[:(rows-1)*stride+n*size], act[:3*actStride+n*size]
+			w, a := w[:(rows-1)*stride+t.RowBytes(full)], acts[:3*actStride+act.RowBytes(full)]
 			y := packed.Get().(*[]float32)
-			if len(*y) < 128*(n/32) {
-				*y = make([]float32, 128*(n/32))
+			if len(*y) < perStep*steps {
+				*y = make([]float32, perStep*steps)
 			}
-			pack(&(*y)[0], &act[0], actStride, n/32)
-			asm(&dst[0], dstStride, &w[0], stride, rows, &(*y)[0], n/32)
+			pack(&(*y)[0], &a[0], actStride, steps)
+			asm(&dst[0], dstStride, &w[0], stride, rows, &(*y)[0], steps)
 			packed.Put(y)
 		}
-		if n%32 != 0 {
-			for t := range 4 {
-				for i, s := range dst[t*dstStride:][:rows] {
-					dst[t*dstStride+i] = tail(s, w[i*stride:], act[t*actStride:], n&^31, n)
-				}
+		if full == n {
+			return
+		}
+		for t := range 4 {
+			for i, s := range dst[t*dstStride:][:rows] {
+				dst[t*dstStride+i] = tail(s, w[i*stride:], acts[t*actStride:], full, n)
 			}
 		}
 	}

@@ -7,47 +7,72 @@ package kernel
 //go:noescape
 func matVecQ4_0AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 
-// matVec4Q4_0AVX2 computes dst[t*dstStride+i] = dot(row i of w, row t of act) for i < rows, t < 4.
+// packQ4_0AVX2 writes the 72*blocks floats that matVec4Q4_0AVX2 reads.
 //
 //go:noescape
-func matVec4Q4_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
+func packQ4_0AVX2(dst *float32, act *byte, actStride int, blocks int)
+
+// matVec4Q4_0AVX2 computes dst[t*dstStride+i] = dot(row i of w, packed row t) for i < rows, t < 4.
+//
+//go:noescape
+func matVec4Q4_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, blocks int)
 
 // matVecQ4_1AVX2 computes dst[i] = dot(row i of w, act) for i < rows.
 //
 //go:noescape
 func matVecQ4_1AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 
-// matVec4Q4_1AVX2 computes dst[t*dstStride+i] = dot(row i of w, row t of act) for i < rows, t < 4.
+// packQ4_1AVX2 writes the 40*blocks floats that matVec4Q4_1AVX2 reads.
 //
 //go:noescape
-func matVec4Q4_1AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
+func packQ4_1AVX2(dst *float32, act *byte, actStride int, blocks int)
+
+// matVec4Q4_1AVX2 computes dst[t*dstStride+i] = dot(row i of w, packed row t) for i < rows, t < 4.
+//
+//go:noescape
+func matVec4Q4_1AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, blocks int)
 
 // matVecQ5_0AVX2 computes dst[i] = dot(row i of w, act) for i < rows.
 //
 //go:noescape
 func matVecQ5_0AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 
-// matVec4Q5_0AVX2 computes dst[t*dstStride+i] = dot(row i of w, row t of act) for i < rows, t < 4.
+// packQ5_0AVX2 writes the 72*blocks floats that matVec4Q5_0AVX2 reads.
 //
 //go:noescape
-func matVec4Q5_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
+func packQ5_0AVX2(dst *float32, act *byte, actStride int, blocks int)
+
+// matVec4Q5_0AVX2 computes dst[t*dstStride+i] = dot(row i of w, packed row t) for i < rows, t < 4.
+//
+//go:noescape
+func matVec4Q5_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, blocks int)
 
 // matVecQ5_1AVX2 computes dst[i] = dot(row i of w, act) for i < rows.
 //
 //go:noescape
 func matVecQ5_1AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 
-// matVec4Q5_1AVX2 computes dst[t*dstStride+i] = dot(row i of w, row t of act) for i < rows, t < 4.
+// packQ5_1AVX2 writes the 40*blocks floats that matVec4Q5_1AVX2 reads.
 //
 //go:noescape
-func matVec4Q5_1AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
+func packQ5_1AVX2(dst *float32, act *byte, actStride int, blocks int)
+
+// matVec4Q5_1AVX2 computes dst[t*dstStride+i] = dot(row i of w, packed row t) for i < rows, t < 4.
+//
+//go:noescape
+func matVec4Q5_1AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, blocks int)
 
 // matVecQ8_0AVX2 computes dst[i] = dot(row i of w, act) for i < rows.
 //
 //go:noescape
 func matVecQ8_0AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 
-// matVec4Q8_0AVX2 computes dst[t*dstStride+i] = dot(row i of w, row t of act) for i < rows, t < 4.
+// packQ8_0AVX2 writes the 72*blocks floats that matVec4Q8_0AVX2 reads.
 //
 //go:noescape
-func matVec4Q8_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
+func packQ8_0AVX2(dst *float32, act *byte, actStride int, blocks int)
+
+// matVec4Q8_0AVX2 computes dst[t*dstStride+i] = dot(row i of w, packed row t) for i < rows, t < 4.
+//
+//go:noescape
+func matVec4Q8_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, blocks int)

@@ -29,10 +29,8 @@ rows2:
 	JZ     end5
 
 block4:
-	VMOVDQU   2(R12), Y4
-	VCVTPH2PS (R12), X5
-
-	// sub times the pairs of y: what the unsigned quants are too large by
+	VMOVDQU        2(R12), Y4
+	VCVTPH2PS      (R12), X5
 	VMOVDQU        sub8<>+0(SB), Y6
 	VPMADDUBSW     Y4, Y6, Y6
 	VBROADCASTI128 2(R8), Y7
@@ -124,10 +122,8 @@ rows6:
 	JZ     end9
 
 block8:
-	VMOVDQU   2(R9), Y1
-	VCVTPH2PS (R9), X2
-
-	// sub times the pairs of y: what the unsigned quants are too large by
+	VMOVDQU        2(R9), Y1
+	VCVTPH2PS      (R9), X2
 	VMOVDQU        sub8<>+0(SB), Y3
 	VPMADDUBSW     Y1, Y3, Y3
 	VBROADCASTI128 2(R8), Y4
@@ -187,19 +183,76 @@ DATA ones16<>+16(SB)/8, $0x0001000100010001
 DATA ones16<>+24(SB)/8, $0x0001000100010001
 GLOBL ones16<>(SB), RODATA|NOPTR, $32
 
-// func matVec4Q4_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
+// func packQ4_0AVX2(dst *float32, act *byte, actStride int, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·packQ4_0AVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  act+8(FP), CX
+	MOVQ  actStride+16(FP), DX
+	MOVQ  blocks+24(FP), BX
+	LEAQ  (CX)(DX*1), SI
+	LEAQ  (SI)(DX*1), DI
+	LEAQ  (DI)(DX*1), DX
+	TESTQ BX, BX
+	JZ    end11
+
+vector10:
+	VMOVDQU    2(CX), Y0
+	VMOVDQU    Y0, (AX)
+	VMOVDQU    sub8<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VMOVDQU    Y1, 32(AX)
+	VMOVDQU    2(SI), Y0
+	VMOVDQU    Y0, 64(AX)
+	VMOVDQU    sub8<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VMOVDQU    Y1, 96(AX)
+	VMOVDQU    2(DI), Y0
+	VMOVDQU    Y0, 128(AX)
+	VMOVDQU    sub8<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VMOVDQU    Y1, 160(AX)
+	VMOVDQU    2(DX), Y0
+	VMOVDQU    Y0, 192(AX)
+	VMOVDQU    sub8<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VMOVDQU    Y1, 224(AX)
+	VMOVD      (CX), X0
+	VPINSRD    $0x01, (SI), X0, X0
+	VPINSRD    $0x02, (DI), X0, X0
+	VPINSRD    $0x03, (DX), X0, X0
+	VPSHUFB    firstWords<>+0(SB), X0, X0
+	VCVTPH2PS  X0, Y0
+	VMOVUPS    Y0, 256(AX)
+	ADDQ       $0x00000120, AX
+	ADDQ       $0x22, CX
+	ADDQ       $0x22, SI
+	ADDQ       $0x22, DI
+	ADDQ       $0x22, DX
+	DECQ       BX
+	JNZ        vector10
+
+end11:
+	VZEROUPPER
+	RET
+
+DATA firstWords<>+0(SB)/8, $0x0d0c090805040100
+DATA firstWords<>+8(SB)/8, $0x0d0c090805040100
+GLOBL firstWords<>(SB), RODATA|NOPTR, $16
+
+// func matVec4Q4_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matVec4Q4_0AVX2(SB), NOSPLIT, $64-64
+TEXT ·matVec4Q4_0AVX2(SB), NOSPLIT, $64-56
 	MOVQ dst+0(FP), AX
 	MOVQ dstStride+8(FP), CX
-	SHLQ $0x02, CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ rows+32(FP), SI
+	SHLQ $0x02, CX
 
-rows11:
+rows13:
 	CMPQ   SI, $0x02
-	JLT    next12
+	JLT    next14
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -210,108 +263,80 @@ rows11:
 	VXORPS Y7, Y7, Y7
 	MOVQ   DX, DI
 	LEAQ   (DI)(BX*1), R8
-	MOVQ   act+40(FP), R9
-	MOVQ   actStride+48(FP), R10
-	LEAQ   (R9)(R10*1), R11
-	LEAQ   (R11)(R10*1), R12
-	LEAQ   (R12)(R10*1), R10
-	MOVQ   blocks+56(FP), R13
-	TESTQ  R13, R13
-	JZ     end14
+	MOVQ   packed+40(FP), R9
+	MOVQ   blocks+48(FP), R10
+	TESTQ  R10, R10
+	JZ     end16
 
-block13:
-	// d of row t in lane 2t, s in lane 2t+1
-	VMOVD          (R9), X8
-	VPINSRD        $0x01, (R11), X8, X8
-	VPINSRD        $0x02, (R12), X8, X8
-	VPINSRD        $0x03, (R10), X8, X8
+vector15:
+	// d of row 0 in the low lanes, of row 1 in the high ones
+	VPBROADCASTW   (DI), X8
+	VPBROADCASTW   (R8), X9
+	VPUNPCKLQDQ    X9, X8, X8
 	VCVTPH2PS      X8, Y8
-	VCVTPH2PS      (DI), X9
-	VBROADCASTSS   X9, Y9
-	VMULPS         Y8, Y9, Y9
-	VMOVUPS        Y9, (SP)
-	VBROADCASTI128 2(DI), Y9
-	VPSRLVD        nibbleShift<>+0(SB), Y9, Y9
-	VPAND          low4<>+0(SB), Y9, Y9
-	VPSUBB         sub8<>+0(SB), Y9, Y9
-	VMOVDQU        bytes128<>+0(SB), Y10
-	VPMADDUBSW     Y9, Y10, Y10
-	VCVTPH2PS      (R8), X11
-	VBROADCASTSS   X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VMOVUPS        Y11, 32(SP)
-	VBROADCASTI128 2(R8), Y8
+	VMULPS         256(R9), Y8, Y8
+	VMOVUPS        Y8, (SP)
+	VBROADCASTI128 2(DI), Y8
 	VPSRLVD        nibbleShift<>+0(SB), Y8, Y8
 	VPAND          low4<>+0(SB), Y8, Y8
-	VPSUBB         sub8<>+0(SB), Y8, Y8
-	VMOVDQU        bytes128<>+0(SB), Y11
-	VPMADDUBSW     Y8, Y11, Y11
-	VMOVDQU        2(R9), Y12
-	VPXOR          bytes128<>+0(SB), Y12, Y12
-	VPMADDUBSW     Y9, Y12, Y13
-	VPSUBW         Y10, Y13, Y13
-	VPMADDWD       ones16<>+0(SB), Y13, Y13
-	VCVTDQ2PS      Y13, Y13
-	VBROADCASTSS   (SP), Y14
-	VFMADD231PS    Y13, Y14, Y0
-	VPMADDUBSW     Y8, Y12, Y12
-	VPSUBW         Y11, Y12, Y12
-	VPMADDWD       ones16<>+0(SB), Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(SP), Y13
-	VFMADD231PS    Y12, Y13, Y4
-	VMOVDQU        2(R11), Y12
-	VPXOR          bytes128<>+0(SB), Y12, Y12
-	VPMADDUBSW     Y9, Y12, Y13
-	VPSUBW         Y10, Y13, Y13
-	VPMADDWD       ones16<>+0(SB), Y13, Y13
-	VCVTDQ2PS      Y13, Y13
-	VBROADCASTSS   8(SP), Y14
-	VFMADD231PS    Y13, Y14, Y1
-	VPMADDUBSW     Y8, Y12, Y12
-	VPSUBW         Y11, Y12, Y12
-	VPMADDWD       ones16<>+0(SB), Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   40(SP), Y13
-	VFMADD231PS    Y12, Y13, Y5
-	VMOVDQU        2(R12), Y12
-	VPXOR          bytes128<>+0(SB), Y12, Y12
-	VPMADDUBSW     Y9, Y12, Y13
-	VPSUBW         Y10, Y13, Y13
-	VPMADDWD       ones16<>+0(SB), Y13, Y13
-	VCVTDQ2PS      Y13, Y13
-	VBROADCASTSS   16(SP), Y14
-	VFMADD231PS    Y13, Y14, Y2
-	VPMADDUBSW     Y8, Y12, Y12
-	VPSUBW         Y11, Y12, Y12
-	VPMADDWD       ones16<>+0(SB), Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   48(SP), Y13
-	VFMADD231PS    Y12, Y13, Y6
-	VMOVDQU        2(R10), Y12
-	VPXOR          bytes128<>+0(SB), Y12, Y12
-	VPMADDUBSW     Y9, Y12, Y9
-	VPSUBW         Y10, Y9, Y9
-	VPMADDWD       ones16<>+0(SB), Y9, Y9
-	VCVTDQ2PS      Y9, Y9
-	VBROADCASTSS   24(SP), Y10
-	VFMADD231PS    Y9, Y10, Y3
-	VPMADDUBSW     Y8, Y12, Y8
-	VPSUBW         Y11, Y8, Y8
+	VBROADCASTI128 2(R8), Y9
+	VPSRLVD        nibbleShift<>+0(SB), Y9, Y9
+	VPAND          low4<>+0(SB), Y9, Y9
+	VPMADDUBSW     (R9), Y8, Y10
+	VPSUBW         32(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   (SP), Y11
+	VFMADD231PS    Y10, Y11, Y0
+	VPMADDUBSW     (R9), Y9, Y10
+	VPSUBW         32(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   16(SP), Y11
+	VFMADD231PS    Y10, Y11, Y4
+	VPMADDUBSW     64(R9), Y8, Y10
+	VPSUBW         96(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   4(SP), Y11
+	VFMADD231PS    Y10, Y11, Y1
+	VPMADDUBSW     64(R9), Y9, Y10
+	VPSUBW         96(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   20(SP), Y11
+	VFMADD231PS    Y10, Y11, Y5
+	VPMADDUBSW     128(R9), Y8, Y10
+	VPSUBW         160(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   8(SP), Y11
+	VFMADD231PS    Y10, Y11, Y2
+	VPMADDUBSW     128(R9), Y9, Y10
+	VPSUBW         160(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   24(SP), Y11
+	VFMADD231PS    Y10, Y11, Y6
+	VPMADDUBSW     192(R9), Y8, Y8
+	VPSUBW         224(R9), Y8, Y8
 	VPMADDWD       ones16<>+0(SB), Y8, Y8
 	VCVTDQ2PS      Y8, Y8
-	VBROADCASTSS   56(SP), Y9
+	VBROADCASTSS   12(SP), Y10
+	VFMADD231PS    Y8, Y10, Y3
+	VPMADDUBSW     192(R9), Y9, Y8
+	VPSUBW         224(R9), Y8, Y8
+	VPMADDWD       ones16<>+0(SB), Y8, Y8
+	VCVTDQ2PS      Y8, Y8
+	VBROADCASTSS   28(SP), Y9
 	VFMADD231PS    Y8, Y9, Y7
+	ADDQ           $0x00000120, R9
 	ADDQ           $0x12, DI
 	ADDQ           $0x12, R8
-	ADDQ           $0x22, R9
-	ADDQ           $0x22, R11
-	ADDQ           $0x22, R12
-	ADDQ           $0x22, R10
-	DECQ           R13
-	JNZ            block13
+	DECQ           R10
+	JNZ            vector15
 
-end14:
+end16:
 	MOVQ         AX, DI
 	LEAQ         (DI)(CX*1), R8
 	LEAQ         (R8)(CX*1), R9
@@ -354,84 +379,61 @@ end14:
 	ADDQ         BX, DX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, SI
-	JMP          rows11
+	JMP          rows13
 
-next12:
-rows15:
+next14:
+rows17:
 	CMPQ   SI, $0x01
-	JLT    next16
+	JLT    next18
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   DX, DI
-	MOVQ   act+40(FP), R8
-	MOVQ   actStride+48(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	LEAQ   (R10)(R9*1), R11
-	LEAQ   (R11)(R9*1), R9
-	MOVQ   blocks+56(FP), R12
-	TESTQ  R12, R12
-	JZ     end18
+	MOVQ   packed+40(FP), R8
+	MOVQ   blocks+48(FP), R9
+	TESTQ  R9, R9
+	JZ     end20
 
-block17:
-	// d of row t in lane 2t, s in lane 2t+1
-	VMOVD          (R8), X4
-	VPINSRD        $0x01, (R10), X4, X4
-	VPINSRD        $0x02, (R11), X4, X4
-	VPINSRD        $0x03, (R9), X4, X4
+vector19:
+	// d of row 0 in the low lanes, of row 1 in the high ones
+	VPBROADCASTW   (DI), X4
 	VCVTPH2PS      X4, Y4
-	VCVTPH2PS      (DI), X5
-	VBROADCASTSS   X5, Y5
-	VMULPS         Y4, Y5, Y5
-	VMOVUPS        Y5, (SP)
+	VMULPS         256(R8), Y4, Y4
+	VMOVUPS        Y4, (SP)
 	VBROADCASTI128 2(DI), Y4
 	VPSRLVD        nibbleShift<>+0(SB), Y4, Y4
 	VPAND          low4<>+0(SB), Y4, Y4
-	VPSUBB         sub8<>+0(SB), Y4, Y4
-	VMOVDQU        bytes128<>+0(SB), Y5
-	VPMADDUBSW     Y4, Y5, Y5
-	VMOVDQU        2(R8), Y6
-	VPXOR          bytes128<>+0(SB), Y6, Y6
-	VPMADDUBSW     Y4, Y6, Y6
-	VPSUBW         Y5, Y6, Y6
-	VPMADDWD       ones16<>+0(SB), Y6, Y6
-	VCVTDQ2PS      Y6, Y6
-	VBROADCASTSS   (SP), Y7
-	VFMADD231PS    Y6, Y7, Y0
-	VMOVDQU        2(R10), Y6
-	VPXOR          bytes128<>+0(SB), Y6, Y6
-	VPMADDUBSW     Y4, Y6, Y6
-	VPSUBW         Y5, Y6, Y6
-	VPMADDWD       ones16<>+0(SB), Y6, Y6
-	VCVTDQ2PS      Y6, Y6
-	VBROADCASTSS   8(SP), Y7
-	VFMADD231PS    Y6, Y7, Y1
-	VMOVDQU        2(R11), Y6
-	VPXOR          bytes128<>+0(SB), Y6, Y6
-	VPMADDUBSW     Y4, Y6, Y6
-	VPSUBW         Y5, Y6, Y6
-	VPMADDWD       ones16<>+0(SB), Y6, Y6
-	VCVTDQ2PS      Y6, Y6
-	VBROADCASTSS   16(SP), Y7
-	VFMADD231PS    Y6, Y7, Y2
-	VMOVDQU        2(R9), Y6
-	VPXOR          bytes128<>+0(SB), Y6, Y6
-	VPMADDUBSW     Y4, Y6, Y4
-	VPSUBW         Y5, Y4, Y4
+	VPMADDUBSW     (R8), Y4, Y5
+	VPSUBW         32(R8), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   (SP), Y6
+	VFMADD231PS    Y5, Y6, Y0
+	VPMADDUBSW     64(R8), Y4, Y5
+	VPSUBW         96(R8), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   4(SP), Y6
+	VFMADD231PS    Y5, Y6, Y1
+	VPMADDUBSW     128(R8), Y4, Y5
+	VPSUBW         160(R8), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   8(SP), Y6
+	VFMADD231PS    Y5, Y6, Y2
+	VPMADDUBSW     192(R8), Y4, Y4
+	VPSUBW         224(R8), Y4, Y4
 	VPMADDWD       ones16<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y4, Y4
-	VBROADCASTSS   24(SP), Y5
+	VBROADCASTSS   12(SP), Y5
 	VFMADD231PS    Y4, Y5, Y3
+	ADDQ           $0x00000120, R8
 	ADDQ           $0x12, DI
-	ADDQ           $0x22, R8
-	ADDQ           $0x22, R10
-	ADDQ           $0x22, R11
-	ADDQ           $0x22, R9
-	DECQ           R12
-	JNZ            block17
+	DECQ           R9
+	JNZ            vector19
 
-end18:
+end20:
 	MOVQ         AX, DI
 	LEAQ         (DI)(CX*1), R8
 	LEAQ         (R8)(CX*1), R9
@@ -458,17 +460,11 @@ end18:
 	ADDQ         BX, DX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, SI
-	JMP          rows15
+	JMP          rows17
 
-next16:
+next18:
 	VZEROUPPER
 	RET
-
-DATA bytes128<>+0(SB)/8, $0x8080808080808080
-DATA bytes128<>+8(SB)/8, $0x8080808080808080
-DATA bytes128<>+16(SB)/8, $0x8080808080808080
-DATA bytes128<>+24(SB)/8, $0x8080808080808080
-GLOBL bytes128<>(SB), RODATA|NOPTR, $32
 
 // func matVecQ4_1AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3
@@ -480,9 +476,9 @@ TEXT ·matVecQ4_1AVX2(SB), NOSPLIT, $0-48
 	MOVQ act+32(FP), SI
 	MOVQ blocks+40(FP), DI
 
-rows20:
+rows22:
 	CMPQ   BX, $0x04
-	JLT    next21
+	JLT    next23
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -498,9 +494,9 @@ rows20:
 	MOVQ   SI, R12
 	MOVQ   DI, R13
 	TESTQ  R13, R13
-	JZ     end23
+	JZ     end25
 
-block22:
+block24:
 	VMOVDQU        4(R12), Y8
 	VCVTPH2PS      (R12), X9
 	VBROADCASTI128 4(R8), Y10
@@ -553,9 +549,9 @@ block22:
 	ADDQ           $0x14, R11
 	ADDQ           $0x24, R12
 	DECQ           R13
-	JNZ            block22
+	JNZ            block24
 
-end23:
+end25:
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X8
 	VEXTRACTF128 $0x01, Y1, X0
@@ -582,21 +578,21 @@ end23:
 	ADDQ         DX, CX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, BX
-	JMP          rows20
+	JMP          rows22
 
-next21:
-rows24:
+next23:
+rows26:
 	CMPQ   BX, $0x01
-	JLT    next25
+	JLT    next27
 	VXORPS Y0, Y0, Y0
 	VXORPS X1, X1, X1
 	MOVQ   CX, R8
 	MOVQ   SI, R9
 	MOVQ   DI, R10
 	TESTQ  R10, R10
-	JZ     end27
+	JZ     end29
 
-block26:
+block28:
 	VMOVDQU        4(R9), Y2
 	VCVTPH2PS      (R9), X3
 	VBROADCASTI128 4(R8), Y4
@@ -613,9 +609,9 @@ block26:
 	ADDQ           $0x14, R8
 	ADDQ           $0x24, R9
 	DECQ           R10
-	JNZ            block26
+	JNZ            block28
 
-end27:
+end29:
 	VEXTRACTF128 $0x01, Y0, X2
 	VADDPS       X2, X0, X2
 	VUNPCKLPD    X2, X2, X0
@@ -628,25 +624,65 @@ end27:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
-	JMP          rows24
+	JMP          rows26
 
-next25:
+next27:
 	VZEROUPPER
 	RET
 
-// func matVec4Q4_1AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
+// func packQ4_1AVX2(dst *float32, act *byte, actStride int, blocks int)
+// Requires: AVX, F16C
+TEXT ·packQ4_1AVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  act+8(FP), CX
+	MOVQ  actStride+16(FP), DX
+	MOVQ  blocks+24(FP), BX
+	LEAQ  (CX)(DX*1), SI
+	LEAQ  (SI)(DX*1), DI
+	LEAQ  (DI)(DX*1), DX
+	TESTQ BX, BX
+	JZ    end31
+
+vector30:
+	VMOVDQU   4(CX), Y0
+	VMOVDQU   Y0, (AX)
+	VMOVDQU   4(SI), Y0
+	VMOVDQU   Y0, 32(AX)
+	VMOVDQU   4(DI), Y0
+	VMOVDQU   Y0, 64(AX)
+	VMOVDQU   4(DX), Y0
+	VMOVDQU   Y0, 96(AX)
+	VMOVD     (CX), X0
+	VPINSRD   $0x01, (SI), X0, X0
+	VPINSRD   $0x02, (DI), X0, X0
+	VPINSRD   $0x03, (DX), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVUPS   Y0, 128(AX)
+	ADDQ      $0x000000a0, AX
+	ADDQ      $0x24, CX
+	ADDQ      $0x24, SI
+	ADDQ      $0x24, DI
+	ADDQ      $0x24, DX
+	DECQ      BX
+	JNZ       vector30
+
+end31:
+	VZEROUPPER
+	RET
+
+// func matVec4Q4_1AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matVec4Q4_1AVX2(SB), NOSPLIT, $64-64
+TEXT ·matVec4Q4_1AVX2(SB), NOSPLIT, $64-56
 	MOVQ dst+0(FP), AX
 	MOVQ dstStride+8(FP), CX
-	SHLQ $0x02, CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ rows+32(FP), SI
+	SHLQ $0x02, CX
 
-rows29:
+rows33:
 	CMPQ   SI, $0x02
-	JLT    next30
+	JLT    next34
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -659,88 +695,75 @@ rows29:
 	VXORPS Y9, Y9, Y9
 	MOVQ   DX, DI
 	LEAQ   (DI)(BX*1), R8
-	MOVQ   act+40(FP), R9
-	MOVQ   actStride+48(FP), R10
-	LEAQ   (R9)(R10*1), R11
-	LEAQ   (R11)(R10*1), R12
-	LEAQ   (R12)(R10*1), R10
-	MOVQ   blocks+56(FP), R13
-	TESTQ  R13, R13
-	JZ     end32
+	MOVQ   packed+40(FP), R9
+	MOVQ   blocks+48(FP), R10
+	TESTQ  R10, R10
+	JZ     end36
 
-block31:
-	// d of row t in lane 2t, s in lane 2t+1
-	VMOVD          (R9), X10
-	VPINSRD        $0x01, (R11), X10, X10
-	VPINSRD        $0x02, (R12), X10, X10
-	VPINSRD        $0x03, (R10), X10, X10
-	VCVTPH2PS      X10, Y10
-	VCVTPH2PS      (DI), X11
-	VBROADCASTSD   X11, Y11
-	VFMADD231PS    Y11, Y10, Y8
-	VMULPS         Y10, Y11, Y11
-	VMOVUPS        Y11, (SP)
-	VBROADCASTI128 4(DI), Y11
-	VPSRLVD        nibbleShift<>+0(SB), Y11, Y11
-	VPAND          low4<>+0(SB), Y11, Y11
-	VCVTPH2PS      (R8), X12
-	VBROADCASTSD   X12, Y12
-	VFMADD231PS    Y12, Y10, Y9
-	VMULPS         Y10, Y12, Y12
-	VMOVUPS        Y12, 32(SP)
-	VBROADCASTI128 4(R8), Y10
+vector35:
+	VCVTPH2PS      (DI), X10
+	VBROADCASTSD   X10, Y10
+	VFMADD231PS    128(R9), Y10, Y8
+	VMULPS         128(R9), Y10, Y10
+	VMOVUPS        Y10, (SP)
+	VCVTPH2PS      (R8), X10
+	VBROADCASTSD   X10, Y10
+	VFMADD231PS    128(R9), Y10, Y9
+	VMULPS         128(R9), Y10, Y10
+	VMOVUPS        Y10, 32(SP)
+	VBROADCASTI128 4(DI), Y10
 	VPSRLVD        nibbleShift<>+0(SB), Y10, Y10
 	VPAND          low4<>+0(SB), Y10, Y10
-	VPMADDUBSW     4(R9), Y11, Y12
+	VBROADCASTI128 4(R8), Y11
+	VPSRLVD        nibbleShift<>+0(SB), Y11, Y11
+	VPAND          low4<>+0(SB), Y11, Y11
+	VPMADDUBSW     (R9), Y10, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   (SP), Y13
 	VFMADD231PS    Y12, Y13, Y0
-	VPMADDUBSW     4(R9), Y10, Y12
+	VPMADDUBSW     (R9), Y11, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   32(SP), Y13
 	VFMADD231PS    Y12, Y13, Y4
-	VPMADDUBSW     4(R11), Y11, Y12
+	VPMADDUBSW     32(R9), Y10, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   8(SP), Y13
 	VFMADD231PS    Y12, Y13, Y1
-	VPMADDUBSW     4(R11), Y10, Y12
+	VPMADDUBSW     32(R9), Y11, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   40(SP), Y13
 	VFMADD231PS    Y12, Y13, Y5
-	VPMADDUBSW     4(R12), Y11, Y12
+	VPMADDUBSW     64(R9), Y10, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   16(SP), Y13
 	VFMADD231PS    Y12, Y13, Y2
-	VPMADDUBSW     4(R12), Y10, Y12
+	VPMADDUBSW     64(R9), Y11, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   48(SP), Y13
 	VFMADD231PS    Y12, Y13, Y6
-	VPMADDUBSW     4(R10), Y11, Y11
-	VPMADDWD       ones16<>+0(SB), Y11, Y11
-	VCVTDQ2PS      Y11, Y11
+	VPMADDUBSW     96(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
 	VBROADCASTSS   24(SP), Y12
-	VFMADD231PS    Y11, Y12, Y3
-	VPMADDUBSW     4(R10), Y10, Y10
+	VFMADD231PS    Y10, Y12, Y3
+	VPMADDUBSW     96(R9), Y11, Y10
 	VPMADDWD       ones16<>+0(SB), Y10, Y10
 	VCVTDQ2PS      Y10, Y10
 	VBROADCASTSS   56(SP), Y11
 	VFMADD231PS    Y10, Y11, Y7
+	ADDQ           $0x000000a0, R9
 	ADDQ           $0x14, DI
 	ADDQ           $0x14, R8
-	ADDQ           $0x24, R9
-	ADDQ           $0x24, R11
-	ADDQ           $0x24, R12
-	ADDQ           $0x24, R10
-	DECQ           R13
-	JNZ            block31
+	DECQ           R10
+	JNZ            vector35
 
-end32:
+end36:
 	MOVQ         AX, DI
 	LEAQ         (DI)(CX*1), R8
 	LEAQ         (R8)(CX*1), R9
@@ -788,71 +811,58 @@ end32:
 	ADDQ         BX, DX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, SI
-	JMP          rows29
+	JMP          rows33
 
-next30:
-rows33:
+next34:
+rows37:
 	CMPQ   SI, $0x01
-	JLT    next34
+	JLT    next38
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	MOVQ   DX, DI
-	MOVQ   act+40(FP), R8
-	MOVQ   actStride+48(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	LEAQ   (R10)(R9*1), R11
-	LEAQ   (R11)(R9*1), R9
-	MOVQ   blocks+56(FP), R12
-	TESTQ  R12, R12
-	JZ     end36
+	MOVQ   packed+40(FP), R8
+	MOVQ   blocks+48(FP), R9
+	TESTQ  R9, R9
+	JZ     end40
 
-block35:
-	// d of row t in lane 2t, s in lane 2t+1
-	VMOVD          (R8), X5
-	VPINSRD        $0x01, (R10), X5, X5
-	VPINSRD        $0x02, (R11), X5, X5
-	VPINSRD        $0x03, (R9), X5, X5
-	VCVTPH2PS      X5, Y5
-	VCVTPH2PS      (DI), X6
-	VBROADCASTSD   X6, Y6
-	VFMADD231PS    Y6, Y5, Y4
-	VMULPS         Y5, Y6, Y6
-	VMOVUPS        Y6, (SP)
+vector39:
+	VCVTPH2PS      (DI), X5
+	VBROADCASTSD   X5, Y5
+	VFMADD231PS    128(R8), Y5, Y4
+	VMULPS         128(R8), Y5, Y5
+	VMOVUPS        Y5, (SP)
 	VBROADCASTI128 4(DI), Y5
 	VPSRLVD        nibbleShift<>+0(SB), Y5, Y5
 	VPAND          low4<>+0(SB), Y5, Y5
-	VPMADDUBSW     4(R8), Y5, Y6
+	VPMADDUBSW     (R8), Y5, Y6
 	VPMADDWD       ones16<>+0(SB), Y6, Y6
 	VCVTDQ2PS      Y6, Y6
 	VBROADCASTSS   (SP), Y7
 	VFMADD231PS    Y6, Y7, Y0
-	VPMADDUBSW     4(R10), Y5, Y6
+	VPMADDUBSW     32(R8), Y5, Y6
 	VPMADDWD       ones16<>+0(SB), Y6, Y6
 	VCVTDQ2PS      Y6, Y6
 	VBROADCASTSS   8(SP), Y7
 	VFMADD231PS    Y6, Y7, Y1
-	VPMADDUBSW     4(R11), Y5, Y6
+	VPMADDUBSW     64(R8), Y5, Y6
 	VPMADDWD       ones16<>+0(SB), Y6, Y6
 	VCVTDQ2PS      Y6, Y6
 	VBROADCASTSS   16(SP), Y7
 	VFMADD231PS    Y6, Y7, Y2
-	VPMADDUBSW     4(R9), Y5, Y5
+	VPMADDUBSW     96(R8), Y5, Y5
 	VPMADDWD       ones16<>+0(SB), Y5, Y5
 	VCVTDQ2PS      Y5, Y5
 	VBROADCASTSS   24(SP), Y6
 	VFMADD231PS    Y5, Y6, Y3
+	ADDQ           $0x000000a0, R8
 	ADDQ           $0x14, DI
-	ADDQ           $0x24, R8
-	ADDQ           $0x24, R10
-	ADDQ           $0x24, R11
-	ADDQ           $0x24, R9
-	DECQ           R12
-	JNZ            block35
+	DECQ           R9
+	JNZ            vector39
 
-end36:
+end40:
 	MOVQ         AX, DI
 	LEAQ         (DI)(CX*1), R8
 	LEAQ         (R8)(CX*1), R9
@@ -882,9 +892,9 @@ end36:
 	ADDQ         BX, DX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, SI
-	JMP          rows33
+	JMP          rows37
 
-next34:
+next38:
 	VZEROUPPER
 	RET
 
@@ -898,9 +908,9 @@ TEXT ·matVecQ5_0AVX2(SB), NOSPLIT, $0-48
 	MOVQ act+32(FP), SI
 	MOVQ blocks+40(FP), DI
 
-rows38:
+rows42:
 	CMPQ   BX, $0x04
-	JLT    next39
+	JLT    next43
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -912,13 +922,11 @@ rows38:
 	MOVQ   SI, R12
 	MOVQ   DI, R13
 	TESTQ  R13, R13
-	JZ     end41
+	JZ     end45
 
-block40:
-	VMOVDQU   2(R12), Y4
-	VCVTPH2PS (R12), X5
-
-	// sub times the pairs of y: what the unsigned quants are too large by
+block44:
+	VMOVDQU        2(R12), Y4
+	VCVTPH2PS      (R12), X5
 	VMOVDQU        sub16<>+0(SB), Y6
 	VPMADDUBSW     Y4, Y6, Y6
 	VBROADCASTI128 6(R8), Y7
@@ -995,9 +1003,9 @@ block40:
 	ADDQ           $0x16, R11
 	ADDQ           $0x22, R12
 	DECQ           R13
-	JNZ            block40
+	JNZ            block44
 
-end41:
+end45:
 	VEXTRACTF128 $0x01, Y0, X4
 	VADDPS       X4, X0, X4
 	VEXTRACTF128 $0x01, Y1, X0
@@ -1020,24 +1028,22 @@ end41:
 	ADDQ         DX, CX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, BX
-	JMP          rows38
+	JMP          rows42
 
-next39:
-rows42:
+next43:
+rows46:
 	CMPQ   BX, $0x01
-	JLT    next43
+	JLT    next47
 	VXORPS Y0, Y0, Y0
 	MOVQ   CX, R8
 	MOVQ   SI, R9
 	MOVQ   DI, R10
 	TESTQ  R10, R10
-	JZ     end45
+	JZ     end49
 
-block44:
-	VMOVDQU   2(R9), Y1
-	VCVTPH2PS (R9), X2
-
-	// sub times the pairs of y: what the unsigned quants are too large by
+block48:
+	VMOVDQU        2(R9), Y1
+	VCVTPH2PS      (R9), X2
 	VMOVDQU        sub16<>+0(SB), Y3
 	VPMADDUBSW     Y1, Y3, Y3
 	VBROADCASTI128 6(R8), Y4
@@ -1060,9 +1066,9 @@ block44:
 	ADDQ           $0x16, R8
 	ADDQ           $0x22, R9
 	DECQ           R10
-	JNZ            block44
+	JNZ            block48
 
-end45:
+end49:
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VUNPCKLPD    X1, X1, X0
@@ -1073,9 +1079,9 @@ end45:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
-	JMP          rows42
+	JMP          rows46
 
-next43:
+next47:
 	VZEROUPPER
 	RET
 
@@ -1103,19 +1109,72 @@ DATA bit4<>+16(SB)/8, $0x1010101010101010
 DATA bit4<>+24(SB)/8, $0x1010101010101010
 GLOBL bit4<>(SB), RODATA|NOPTR, $32
 
-// func matVec4Q5_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
+// func packQ5_0AVX2(dst *float32, act *byte, actStride int, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·packQ5_0AVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  act+8(FP), CX
+	MOVQ  actStride+16(FP), DX
+	MOVQ  blocks+24(FP), BX
+	LEAQ  (CX)(DX*1), SI
+	LEAQ  (SI)(DX*1), DI
+	LEAQ  (DI)(DX*1), DX
+	TESTQ BX, BX
+	JZ    end51
+
+vector50:
+	VMOVDQU    2(CX), Y0
+	VMOVDQU    Y0, (AX)
+	VMOVDQU    sub16<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VMOVDQU    Y1, 32(AX)
+	VMOVDQU    2(SI), Y0
+	VMOVDQU    Y0, 64(AX)
+	VMOVDQU    sub16<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VMOVDQU    Y1, 96(AX)
+	VMOVDQU    2(DI), Y0
+	VMOVDQU    Y0, 128(AX)
+	VMOVDQU    sub16<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VMOVDQU    Y1, 160(AX)
+	VMOVDQU    2(DX), Y0
+	VMOVDQU    Y0, 192(AX)
+	VMOVDQU    sub16<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VMOVDQU    Y1, 224(AX)
+	VMOVD      (CX), X0
+	VPINSRD    $0x01, (SI), X0, X0
+	VPINSRD    $0x02, (DI), X0, X0
+	VPINSRD    $0x03, (DX), X0, X0
+	VPSHUFB    firstWords<>+0(SB), X0, X0
+	VCVTPH2PS  X0, Y0
+	VMOVUPS    Y0, 256(AX)
+	ADDQ       $0x00000120, AX
+	ADDQ       $0x22, CX
+	ADDQ       $0x22, SI
+	ADDQ       $0x22, DI
+	ADDQ       $0x22, DX
+	DECQ       BX
+	JNZ        vector50
+
+end51:
+	VZEROUPPER
+	RET
+
+// func matVec4Q5_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matVec4Q5_0AVX2(SB), NOSPLIT, $64-64
+TEXT ·matVec4Q5_0AVX2(SB), NOSPLIT, $64-56
 	MOVQ dst+0(FP), AX
 	MOVQ dstStride+8(FP), CX
-	SHLQ $0x02, CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ rows+32(FP), SI
+	SHLQ $0x02, CX
 
-rows47:
+rows53:
 	CMPQ   SI, $0x02
-	JLT    next48
+	JLT    next54
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1126,120 +1185,92 @@ rows47:
 	VXORPS Y7, Y7, Y7
 	MOVQ   DX, DI
 	LEAQ   (DI)(BX*1), R8
-	MOVQ   act+40(FP), R9
-	MOVQ   actStride+48(FP), R10
-	LEAQ   (R9)(R10*1), R11
-	LEAQ   (R11)(R10*1), R12
-	LEAQ   (R12)(R10*1), R10
-	MOVQ   blocks+56(FP), R13
-	TESTQ  R13, R13
-	JZ     end50
+	MOVQ   packed+40(FP), R9
+	MOVQ   blocks+48(FP), R10
+	TESTQ  R10, R10
+	JZ     end56
 
-block49:
-	// d of row t in lane 2t, s in lane 2t+1
-	VMOVD          (R9), X8
-	VPINSRD        $0x01, (R11), X8, X8
-	VPINSRD        $0x02, (R12), X8, X8
-	VPINSRD        $0x03, (R10), X8, X8
+vector55:
+	// d of row 0 in the low lanes, of row 1 in the high ones
+	VPBROADCASTW   (DI), X8
+	VPBROADCASTW   (R8), X9
+	VPUNPCKLQDQ    X9, X8, X8
 	VCVTPH2PS      X8, Y8
-	VCVTPH2PS      (DI), X9
-	VBROADCASTSS   X9, Y9
-	VMULPS         Y8, Y9, Y9
-	VMOVUPS        Y9, (SP)
-	VBROADCASTI128 6(DI), Y9
+	VMULPS         256(R9), Y8, Y8
+	VMOVUPS        Y8, (SP)
+	VBROADCASTI128 6(DI), Y8
+	VPSRLVD        nibbleShift<>+0(SB), Y8, Y8
+	VPAND          low4<>+0(SB), Y8, Y8
+	VPBROADCASTD   2(DI), Y9
+	VPSHUFB        spreadBits<>+0(SB), Y9, Y9
+	VPAND          eachBit<>+0(SB), Y9, Y9
+	VPCMPEQB       eachBit<>+0(SB), Y9, Y9
+	VPAND          bit4<>+0(SB), Y9, Y9
+	VPOR           Y9, Y8, Y8
+	VBROADCASTI128 6(R8), Y9
 	VPSRLVD        nibbleShift<>+0(SB), Y9, Y9
 	VPAND          low4<>+0(SB), Y9, Y9
-	VPBROADCASTD   2(DI), Y10
+	VPBROADCASTD   2(R8), Y10
 	VPSHUFB        spreadBits<>+0(SB), Y10, Y10
 	VPAND          eachBit<>+0(SB), Y10, Y10
 	VPCMPEQB       eachBit<>+0(SB), Y10, Y10
 	VPAND          bit4<>+0(SB), Y10, Y10
 	VPOR           Y10, Y9, Y9
-	VPSUBB         sub16<>+0(SB), Y9, Y9
-	VMOVDQU        bytes128<>+0(SB), Y10
-	VPMADDUBSW     Y9, Y10, Y10
-	VCVTPH2PS      (R8), X11
-	VBROADCASTSS   X11, Y11
-	VMULPS         Y8, Y11, Y11
-	VMOVUPS        Y11, 32(SP)
-	VBROADCASTI128 6(R8), Y8
-	VPSRLVD        nibbleShift<>+0(SB), Y8, Y8
-	VPAND          low4<>+0(SB), Y8, Y8
-	VPBROADCASTD   2(R8), Y11
-	VPSHUFB        spreadBits<>+0(SB), Y11, Y11
-	VPAND          eachBit<>+0(SB), Y11, Y11
-	VPCMPEQB       eachBit<>+0(SB), Y11, Y11
-	VPAND          bit4<>+0(SB), Y11, Y11
-	VPOR           Y11, Y8, Y8
-	VPSUBB         sub16<>+0(SB), Y8, Y8
-	VMOVDQU        bytes128<>+0(SB), Y11
-	VPMADDUBSW     Y8, Y11, Y11
-	VMOVDQU        2(R9), Y12
-	VPXOR          bytes128<>+0(SB), Y12, Y12
-	VPMADDUBSW     Y9, Y12, Y13
-	VPSUBW         Y10, Y13, Y13
-	VPMADDWD       ones16<>+0(SB), Y13, Y13
-	VCVTDQ2PS      Y13, Y13
-	VBROADCASTSS   (SP), Y14
-	VFMADD231PS    Y13, Y14, Y0
-	VPMADDUBSW     Y8, Y12, Y12
-	VPSUBW         Y11, Y12, Y12
-	VPMADDWD       ones16<>+0(SB), Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(SP), Y13
-	VFMADD231PS    Y12, Y13, Y4
-	VMOVDQU        2(R11), Y12
-	VPXOR          bytes128<>+0(SB), Y12, Y12
-	VPMADDUBSW     Y9, Y12, Y13
-	VPSUBW         Y10, Y13, Y13
-	VPMADDWD       ones16<>+0(SB), Y13, Y13
-	VCVTDQ2PS      Y13, Y13
-	VBROADCASTSS   8(SP), Y14
-	VFMADD231PS    Y13, Y14, Y1
-	VPMADDUBSW     Y8, Y12, Y12
-	VPSUBW         Y11, Y12, Y12
-	VPMADDWD       ones16<>+0(SB), Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   40(SP), Y13
-	VFMADD231PS    Y12, Y13, Y5
-	VMOVDQU        2(R12), Y12
-	VPXOR          bytes128<>+0(SB), Y12, Y12
-	VPMADDUBSW     Y9, Y12, Y13
-	VPSUBW         Y10, Y13, Y13
-	VPMADDWD       ones16<>+0(SB), Y13, Y13
-	VCVTDQ2PS      Y13, Y13
-	VBROADCASTSS   16(SP), Y14
-	VFMADD231PS    Y13, Y14, Y2
-	VPMADDUBSW     Y8, Y12, Y12
-	VPSUBW         Y11, Y12, Y12
-	VPMADDWD       ones16<>+0(SB), Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   48(SP), Y13
-	VFMADD231PS    Y12, Y13, Y6
-	VMOVDQU        2(R10), Y12
-	VPXOR          bytes128<>+0(SB), Y12, Y12
-	VPMADDUBSW     Y9, Y12, Y9
-	VPSUBW         Y10, Y9, Y9
-	VPMADDWD       ones16<>+0(SB), Y9, Y9
-	VCVTDQ2PS      Y9, Y9
-	VBROADCASTSS   24(SP), Y10
-	VFMADD231PS    Y9, Y10, Y3
-	VPMADDUBSW     Y8, Y12, Y8
-	VPSUBW         Y11, Y8, Y8
+	VPMADDUBSW     (R9), Y8, Y10
+	VPSUBW         32(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   (SP), Y11
+	VFMADD231PS    Y10, Y11, Y0
+	VPMADDUBSW     (R9), Y9, Y10
+	VPSUBW         32(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   16(SP), Y11
+	VFMADD231PS    Y10, Y11, Y4
+	VPMADDUBSW     64(R9), Y8, Y10
+	VPSUBW         96(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   4(SP), Y11
+	VFMADD231PS    Y10, Y11, Y1
+	VPMADDUBSW     64(R9), Y9, Y10
+	VPSUBW         96(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   20(SP), Y11
+	VFMADD231PS    Y10, Y11, Y5
+	VPMADDUBSW     128(R9), Y8, Y10
+	VPSUBW         160(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   8(SP), Y11
+	VFMADD231PS    Y10, Y11, Y2
+	VPMADDUBSW     128(R9), Y9, Y10
+	VPSUBW         160(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
+	VBROADCASTSS   24(SP), Y11
+	VFMADD231PS    Y10, Y11, Y6
+	VPMADDUBSW     192(R9), Y8, Y8
+	VPSUBW         224(R9), Y8, Y8
 	VPMADDWD       ones16<>+0(SB), Y8, Y8
 	VCVTDQ2PS      Y8, Y8
-	VBROADCASTSS   56(SP), Y9
+	VBROADCASTSS   12(SP), Y10
+	VFMADD231PS    Y8, Y10, Y3
+	VPMADDUBSW     192(R9), Y9, Y8
+	VPSUBW         224(R9), Y8, Y8
+	VPMADDWD       ones16<>+0(SB), Y8, Y8
+	VCVTDQ2PS      Y8, Y8
+	VBROADCASTSS   28(SP), Y9
 	VFMADD231PS    Y8, Y9, Y7
+	ADDQ           $0x00000120, R9
 	ADDQ           $0x16, DI
 	ADDQ           $0x16, R8
-	ADDQ           $0x22, R9
-	ADDQ           $0x22, R11
-	ADDQ           $0x22, R12
-	ADDQ           $0x22, R10
-	DECQ           R13
-	JNZ            block49
+	DECQ           R10
+	JNZ            vector55
 
-end50:
+end56:
 	MOVQ         AX, DI
 	LEAQ         (DI)(CX*1), R8
 	LEAQ         (R8)(CX*1), R9
@@ -1282,37 +1313,28 @@ end50:
 	ADDQ         BX, DX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, SI
-	JMP          rows47
+	JMP          rows53
 
-next48:
-rows51:
+next54:
+rows57:
 	CMPQ   SI, $0x01
-	JLT    next52
+	JLT    next58
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   DX, DI
-	MOVQ   act+40(FP), R8
-	MOVQ   actStride+48(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	LEAQ   (R10)(R9*1), R11
-	LEAQ   (R11)(R9*1), R9
-	MOVQ   blocks+56(FP), R12
-	TESTQ  R12, R12
-	JZ     end54
+	MOVQ   packed+40(FP), R8
+	MOVQ   blocks+48(FP), R9
+	TESTQ  R9, R9
+	JZ     end60
 
-block53:
-	// d of row t in lane 2t, s in lane 2t+1
-	VMOVD          (R8), X4
-	VPINSRD        $0x01, (R10), X4, X4
-	VPINSRD        $0x02, (R11), X4, X4
-	VPINSRD        $0x03, (R9), X4, X4
+vector59:
+	// d of row 0 in the low lanes, of row 1 in the high ones
+	VPBROADCASTW   (DI), X4
 	VCVTPH2PS      X4, Y4
-	VCVTPH2PS      (DI), X5
-	VBROADCASTSS   X5, Y5
-	VMULPS         Y4, Y5, Y5
-	VMOVUPS        Y5, (SP)
+	VMULPS         256(R8), Y4, Y4
+	VMOVUPS        Y4, (SP)
 	VBROADCASTI128 6(DI), Y4
 	VPSRLVD        nibbleShift<>+0(SB), Y4, Y4
 	VPAND          low4<>+0(SB), Y4, Y4
@@ -1322,50 +1344,36 @@ block53:
 	VPCMPEQB       eachBit<>+0(SB), Y5, Y5
 	VPAND          bit4<>+0(SB), Y5, Y5
 	VPOR           Y5, Y4, Y4
-	VPSUBB         sub16<>+0(SB), Y4, Y4
-	VMOVDQU        bytes128<>+0(SB), Y5
-	VPMADDUBSW     Y4, Y5, Y5
-	VMOVDQU        2(R8), Y6
-	VPXOR          bytes128<>+0(SB), Y6, Y6
-	VPMADDUBSW     Y4, Y6, Y6
-	VPSUBW         Y5, Y6, Y6
-	VPMADDWD       ones16<>+0(SB), Y6, Y6
-	VCVTDQ2PS      Y6, Y6
-	VBROADCASTSS   (SP), Y7
-	VFMADD231PS    Y6, Y7, Y0
-	VMOVDQU        2(R10), Y6
-	VPXOR          bytes128<>+0(SB), Y6, Y6
-	VPMADDUBSW     Y4, Y6, Y6
-	VPSUBW         Y5, Y6, Y6
-	VPMADDWD       ones16<>+0(SB), Y6, Y6
-	VCVTDQ2PS      Y6, Y6
-	VBROADCASTSS   8(SP), Y7
-	VFMADD231PS    Y6, Y7, Y1
-	VMOVDQU        2(R11), Y6
-	VPXOR          bytes128<>+0(SB), Y6, Y6
-	VPMADDUBSW     Y4, Y6, Y6
-	VPSUBW         Y5, Y6, Y6
-	VPMADDWD       ones16<>+0(SB), Y6, Y6
-	VCVTDQ2PS      Y6, Y6
-	VBROADCASTSS   16(SP), Y7
-	VFMADD231PS    Y6, Y7, Y2
-	VMOVDQU        2(R9), Y6
-	VPXOR          bytes128<>+0(SB), Y6, Y6
-	VPMADDUBSW     Y4, Y6, Y4
-	VPSUBW         Y5, Y4, Y4
+	VPMADDUBSW     (R8), Y4, Y5
+	VPSUBW         32(R8), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   (SP), Y6
+	VFMADD231PS    Y5, Y6, Y0
+	VPMADDUBSW     64(R8), Y4, Y5
+	VPSUBW         96(R8), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   4(SP), Y6
+	VFMADD231PS    Y5, Y6, Y1
+	VPMADDUBSW     128(R8), Y4, Y5
+	VPSUBW         160(R8), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   8(SP), Y6
+	VFMADD231PS    Y5, Y6, Y2
+	VPMADDUBSW     192(R8), Y4, Y4
+	VPSUBW         224(R8), Y4, Y4
 	VPMADDWD       ones16<>+0(SB), Y4, Y4
 	VCVTDQ2PS      Y4, Y4
-	VBROADCASTSS   24(SP), Y5
+	VBROADCASTSS   12(SP), Y5
 	VFMADD231PS    Y4, Y5, Y3
+	ADDQ           $0x00000120, R8
 	ADDQ           $0x16, DI
-	ADDQ           $0x22, R8
-	ADDQ           $0x22, R10
-	ADDQ           $0x22, R11
-	ADDQ           $0x22, R9
-	DECQ           R12
-	JNZ            block53
+	DECQ           R9
+	JNZ            vector59
 
-end54:
+end60:
 	MOVQ         AX, DI
 	LEAQ         (DI)(CX*1), R8
 	LEAQ         (R8)(CX*1), R9
@@ -1392,9 +1400,9 @@ end54:
 	ADDQ         BX, DX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, SI
-	JMP          rows51
+	JMP          rows57
 
-next52:
+next58:
 	VZEROUPPER
 	RET
 
@@ -1408,9 +1416,9 @@ TEXT ·matVecQ5_1AVX2(SB), NOSPLIT, $0-48
 	MOVQ act+32(FP), SI
 	MOVQ blocks+40(FP), DI
 
-rows56:
+rows62:
 	CMPQ   BX, $0x04
-	JLT    next57
+	JLT    next63
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1426,9 +1434,9 @@ rows56:
 	MOVQ   SI, R12
 	MOVQ   DI, R13
 	TESTQ  R13, R13
-	JZ     end59
+	JZ     end65
 
-block58:
+block64:
 	VMOVDQU        4(R12), Y8
 	VCVTPH2PS      (R12), X9
 	VBROADCASTI128 8(R8), Y10
@@ -1505,9 +1513,9 @@ block58:
 	ADDQ           $0x18, R11
 	ADDQ           $0x24, R12
 	DECQ           R13
-	JNZ            block58
+	JNZ            block64
 
-end59:
+end65:
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X8
 	VEXTRACTF128 $0x01, Y1, X0
@@ -1534,21 +1542,21 @@ end59:
 	ADDQ         DX, CX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, BX
-	JMP          rows56
+	JMP          rows62
 
-next57:
-rows60:
+next63:
+rows66:
 	CMPQ   BX, $0x01
-	JLT    next61
+	JLT    next67
 	VXORPS Y0, Y0, Y0
 	VXORPS X1, X1, X1
 	MOVQ   CX, R8
 	MOVQ   SI, R9
 	MOVQ   DI, R10
 	TESTQ  R10, R10
-	JZ     end63
+	JZ     end69
 
-block62:
+block68:
 	VMOVDQU        4(R9), Y2
 	VCVTPH2PS      (R9), X3
 	VBROADCASTI128 8(R8), Y4
@@ -1571,9 +1579,9 @@ block62:
 	ADDQ           $0x18, R8
 	ADDQ           $0x24, R9
 	DECQ           R10
-	JNZ            block62
+	JNZ            block68
 
-end63:
+end69:
 	VEXTRACTF128 $0x01, Y0, X2
 	VADDPS       X2, X0, X2
 	VUNPCKLPD    X2, X2, X0
@@ -1586,25 +1594,65 @@ end63:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
-	JMP          rows60
+	JMP          rows66
 
-next61:
+next67:
 	VZEROUPPER
 	RET
 
-// func matVec4Q5_1AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
+// func packQ5_1AVX2(dst *float32, act *byte, actStride int, blocks int)
+// Requires: AVX, F16C
+TEXT ·packQ5_1AVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  act+8(FP), CX
+	MOVQ  actStride+16(FP), DX
+	MOVQ  blocks+24(FP), BX
+	LEAQ  (CX)(DX*1), SI
+	LEAQ  (SI)(DX*1), DI
+	LEAQ  (DI)(DX*1), DX
+	TESTQ BX, BX
+	JZ    end71
+
+vector70:
+	VMOVDQU   4(CX), Y0
+	VMOVDQU   Y0, (AX)
+	VMOVDQU   4(SI), Y0
+	VMOVDQU   Y0, 32(AX)
+	VMOVDQU   4(DI), Y0
+	VMOVDQU   Y0, 64(AX)
+	VMOVDQU   4(DX), Y0
+	VMOVDQU   Y0, 96(AX)
+	VMOVD     (CX), X0
+	VPINSRD   $0x01, (SI), X0, X0
+	VPINSRD   $0x02, (DI), X0, X0
+	VPINSRD   $0x03, (DX), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVUPS   Y0, 128(AX)
+	ADDQ      $0x000000a0, AX
+	ADDQ      $0x24, CX
+	ADDQ      $0x24, SI
+	ADDQ      $0x24, DI
+	ADDQ      $0x24, DX
+	DECQ      BX
+	JNZ       vector70
+
+end71:
+	VZEROUPPER
+	RET
+
+// func matVec4Q5_1AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matVec4Q5_1AVX2(SB), NOSPLIT, $64-64
+TEXT ·matVec4Q5_1AVX2(SB), NOSPLIT, $64-56
 	MOVQ dst+0(FP), AX
 	MOVQ dstStride+8(FP), CX
-	SHLQ $0x02, CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ rows+32(FP), SI
+	SHLQ $0x02, CX
 
-rows65:
+rows73:
 	CMPQ   SI, $0x02
-	JLT    next66
+	JLT    next74
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1617,100 +1665,87 @@ rows65:
 	VXORPS Y9, Y9, Y9
 	MOVQ   DX, DI
 	LEAQ   (DI)(BX*1), R8
-	MOVQ   act+40(FP), R9
-	MOVQ   actStride+48(FP), R10
-	LEAQ   (R9)(R10*1), R11
-	LEAQ   (R11)(R10*1), R12
-	LEAQ   (R12)(R10*1), R10
-	MOVQ   blocks+56(FP), R13
-	TESTQ  R13, R13
-	JZ     end68
+	MOVQ   packed+40(FP), R9
+	MOVQ   blocks+48(FP), R10
+	TESTQ  R10, R10
+	JZ     end76
 
-block67:
-	// d of row t in lane 2t, s in lane 2t+1
-	VMOVD          (R9), X10
-	VPINSRD        $0x01, (R11), X10, X10
-	VPINSRD        $0x02, (R12), X10, X10
-	VPINSRD        $0x03, (R10), X10, X10
-	VCVTPH2PS      X10, Y10
-	VCVTPH2PS      (DI), X11
-	VBROADCASTSD   X11, Y11
-	VFMADD231PS    Y11, Y10, Y8
-	VMULPS         Y10, Y11, Y11
-	VMOVUPS        Y11, (SP)
-	VBROADCASTI128 8(DI), Y11
-	VPSRLVD        nibbleShift<>+0(SB), Y11, Y11
-	VPAND          low4<>+0(SB), Y11, Y11
-	VPBROADCASTD   4(DI), Y12
-	VPSHUFB        spreadBits<>+0(SB), Y12, Y12
-	VPAND          eachBit<>+0(SB), Y12, Y12
-	VPCMPEQB       eachBit<>+0(SB), Y12, Y12
-	VPAND          bit4<>+0(SB), Y12, Y12
-	VPOR           Y12, Y11, Y11
-	VCVTPH2PS      (R8), X12
-	VBROADCASTSD   X12, Y12
-	VFMADD231PS    Y12, Y10, Y9
-	VMULPS         Y10, Y12, Y12
-	VMOVUPS        Y12, 32(SP)
-	VBROADCASTI128 8(R8), Y10
+vector75:
+	VCVTPH2PS      (DI), X10
+	VBROADCASTSD   X10, Y10
+	VFMADD231PS    128(R9), Y10, Y8
+	VMULPS         128(R9), Y10, Y10
+	VMOVUPS        Y10, (SP)
+	VCVTPH2PS      (R8), X10
+	VBROADCASTSD   X10, Y10
+	VFMADD231PS    128(R9), Y10, Y9
+	VMULPS         128(R9), Y10, Y10
+	VMOVUPS        Y10, 32(SP)
+	VBROADCASTI128 8(DI), Y10
 	VPSRLVD        nibbleShift<>+0(SB), Y10, Y10
 	VPAND          low4<>+0(SB), Y10, Y10
+	VPBROADCASTD   4(DI), Y11
+	VPSHUFB        spreadBits<>+0(SB), Y11, Y11
+	VPAND          eachBit<>+0(SB), Y11, Y11
+	VPCMPEQB       eachBit<>+0(SB), Y11, Y11
+	VPAND          bit4<>+0(SB), Y11, Y11
+	VPOR           Y11, Y10, Y10
+	VBROADCASTI128 8(R8), Y11
+	VPSRLVD        nibbleShift<>+0(SB), Y11, Y11
+	VPAND          low4<>+0(SB), Y11, Y11
 	VPBROADCASTD   4(R8), Y12
 	VPSHUFB        spreadBits<>+0(SB), Y12, Y12
 	VPAND          eachBit<>+0(SB), Y12, Y12
 	VPCMPEQB       eachBit<>+0(SB), Y12, Y12
 	VPAND          bit4<>+0(SB), Y12, Y12
-	VPOR           Y12, Y10, Y10
-	VPMADDUBSW     4(R9), Y11, Y12
+	VPOR           Y12, Y11, Y11
+	VPMADDUBSW     (R9), Y10, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   (SP), Y13
 	VFMADD231PS    Y12, Y13, Y0
-	VPMADDUBSW     4(R9), Y10, Y12
+	VPMADDUBSW     (R9), Y11, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   32(SP), Y13
 	VFMADD231PS    Y12, Y13, Y4
-	VPMADDUBSW     4(R11), Y11, Y12
+	VPMADDUBSW     32(R9), Y10, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   8(SP), Y13
 	VFMADD231PS    Y12, Y13, Y1
-	VPMADDUBSW     4(R11), Y10, Y12
+	VPMADDUBSW     32(R9), Y11, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   40(SP), Y13
 	VFMADD231PS    Y12, Y13, Y5
-	VPMADDUBSW     4(R12), Y11, Y12
+	VPMADDUBSW     64(R9), Y10, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   16(SP), Y13
 	VFMADD231PS    Y12, Y13, Y2
-	VPMADDUBSW     4(R12), Y10, Y12
+	VPMADDUBSW     64(R9), Y11, Y12
 	VPMADDWD       ones16<>+0(SB), Y12, Y12
 	VCVTDQ2PS      Y12, Y12
 	VBROADCASTSS   48(SP), Y13
 	VFMADD231PS    Y12, Y13, Y6
-	VPMADDUBSW     4(R10), Y11, Y11
-	VPMADDWD       ones16<>+0(SB), Y11, Y11
-	VCVTDQ2PS      Y11, Y11
+	VPMADDUBSW     96(R9), Y10, Y10
+	VPMADDWD       ones16<>+0(SB), Y10, Y10
+	VCVTDQ2PS      Y10, Y10
 	VBROADCASTSS   24(SP), Y12
-	VFMADD231PS    Y11, Y12, Y3
-	VPMADDUBSW     4(R10), Y10, Y10
+	VFMADD231PS    Y10, Y12, Y3
+	VPMADDUBSW     96(R9), Y11, Y10
 	VPMADDWD       ones16<>+0(SB), Y10, Y10
 	VCVTDQ2PS      Y10, Y10
 	VBROADCASTSS   56(SP), Y11
 	VFMADD231PS    Y10, Y11, Y7
+	ADDQ           $0x000000a0, R9
 	ADDQ           $0x18, DI
 	ADDQ           $0x18, R8
-	ADDQ           $0x24, R9
-	ADDQ           $0x24, R11
-	ADDQ           $0x24, R12
-	ADDQ           $0x24, R10
-	DECQ           R13
-	JNZ            block67
+	DECQ           R10
+	JNZ            vector75
 
-end68:
+end76:
 	MOVQ         AX, DI
 	LEAQ         (DI)(CX*1), R8
 	LEAQ         (R8)(CX*1), R9
@@ -1758,39 +1793,29 @@ end68:
 	ADDQ         BX, DX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, SI
-	JMP          rows65
+	JMP          rows73
 
-next66:
-rows69:
+next74:
+rows77:
 	CMPQ   SI, $0x01
-	JLT    next70
+	JLT    next78
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	MOVQ   DX, DI
-	MOVQ   act+40(FP), R8
-	MOVQ   actStride+48(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	LEAQ   (R10)(R9*1), R11
-	LEAQ   (R11)(R9*1), R9
-	MOVQ   blocks+56(FP), R12
-	TESTQ  R12, R12
-	JZ     end72
+	MOVQ   packed+40(FP), R8
+	MOVQ   blocks+48(FP), R9
+	TESTQ  R9, R9
+	JZ     end80
 
-block71:
-	// d of row t in lane 2t, s in lane 2t+1
-	VMOVD          (R8), X5
-	VPINSRD        $0x01, (R10), X5, X5
-	VPINSRD        $0x02, (R11), X5, X5
-	VPINSRD        $0x03, (R9), X5, X5
-	VCVTPH2PS      X5, Y5
-	VCVTPH2PS      (DI), X6
-	VBROADCASTSD   X6, Y6
-	VFMADD231PS    Y6, Y5, Y4
-	VMULPS         Y5, Y6, Y6
-	VMOVUPS        Y6, (SP)
+vector79:
+	VCVTPH2PS      (DI), X5
+	VBROADCASTSD   X5, Y5
+	VFMADD231PS    128(R8), Y5, Y4
+	VMULPS         128(R8), Y5, Y5
+	VMOVUPS        Y5, (SP)
 	VBROADCASTI128 8(DI), Y5
 	VPSRLVD        nibbleShift<>+0(SB), Y5, Y5
 	VPAND          low4<>+0(SB), Y5, Y5
@@ -1800,35 +1825,32 @@ block71:
 	VPCMPEQB       eachBit<>+0(SB), Y6, Y6
 	VPAND          bit4<>+0(SB), Y6, Y6
 	VPOR           Y6, Y5, Y5
-	VPMADDUBSW     4(R8), Y5, Y6
+	VPMADDUBSW     (R8), Y5, Y6
 	VPMADDWD       ones16<>+0(SB), Y6, Y6
 	VCVTDQ2PS      Y6, Y6
 	VBROADCASTSS   (SP), Y7
 	VFMADD231PS    Y6, Y7, Y0
-	VPMADDUBSW     4(R10), Y5, Y6
+	VPMADDUBSW     32(R8), Y5, Y6
 	VPMADDWD       ones16<>+0(SB), Y6, Y6
 	VCVTDQ2PS      Y6, Y6
 	VBROADCASTSS   8(SP), Y7
 	VFMADD231PS    Y6, Y7, Y1
-	VPMADDUBSW     4(R11), Y5, Y6
+	VPMADDUBSW     64(R8), Y5, Y6
 	VPMADDWD       ones16<>+0(SB), Y6, Y6
 	VCVTDQ2PS      Y6, Y6
 	VBROADCASTSS   16(SP), Y7
 	VFMADD231PS    Y6, Y7, Y2
-	VPMADDUBSW     4(R9), Y5, Y5
+	VPMADDUBSW     96(R8), Y5, Y5
 	VPMADDWD       ones16<>+0(SB), Y5, Y5
 	VCVTDQ2PS      Y5, Y5
 	VBROADCASTSS   24(SP), Y6
 	VFMADD231PS    Y5, Y6, Y3
+	ADDQ           $0x000000a0, R8
 	ADDQ           $0x18, DI
-	ADDQ           $0x24, R8
-	ADDQ           $0x24, R10
-	ADDQ           $0x24, R11
-	ADDQ           $0x24, R9
-	DECQ           R12
-	JNZ            block71
+	DECQ           R9
+	JNZ            vector79
 
-end72:
+end80:
 	MOVQ         AX, DI
 	LEAQ         (DI)(CX*1), R8
 	LEAQ         (R8)(CX*1), R9
@@ -1858,9 +1880,9 @@ end72:
 	ADDQ         BX, DX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, SI
-	JMP          rows69
+	JMP          rows77
 
-next70:
+next78:
 	VZEROUPPER
 	RET
 
@@ -1874,9 +1896,9 @@ TEXT ·matVecQ8_0AVX2(SB), NOSPLIT, $0-48
 	MOVQ act+32(FP), SI
 	MOVQ blocks+40(FP), DI
 
-rows74:
+rows82:
 	CMPQ   BX, $0x04
-	JLT    next75
+	JLT    next83
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1888,9 +1910,9 @@ rows74:
 	MOVQ   SI, R12
 	MOVQ   DI, R13
 	TESTQ  R13, R13
-	JZ     end77
+	JZ     end85
 
-block76:
+block84:
 	VMOVDQU      2(R12), Y4
 	VMOVDQU      ones16<>+0(SB), Y6
 	VPMADDUBSW   Y4, Y6, Y6
@@ -1950,9 +1972,9 @@ block76:
 	ADDQ         $0x22, R11
 	ADDQ         $0x22, R12
 	DECQ         R13
-	JNZ          block76
+	JNZ          block84
 
-end77:
+end85:
 	VEXTRACTF128 $0x01, Y0, X4
 	VADDPS       X4, X0, X4
 	VEXTRACTF128 $0x01, Y1, X0
@@ -1975,20 +1997,20 @@ end77:
 	ADDQ         DX, CX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, BX
-	JMP          rows74
+	JMP          rows82
 
-next75:
-rows78:
+next83:
+rows86:
 	CMPQ   BX, $0x01
-	JLT    next79
+	JLT    next87
 	VXORPS Y0, Y0, Y0
 	MOVQ   CX, R8
 	MOVQ   SI, R9
 	MOVQ   DI, R10
 	TESTQ  R10, R10
-	JZ     end81
+	JZ     end89
 
-block80:
+block88:
 	VMOVDQU      2(R9), Y1
 	VMOVDQU      ones16<>+0(SB), Y3
 	VPMADDUBSW   Y1, Y3, Y3
@@ -2009,9 +2031,9 @@ block80:
 	ADDQ         $0x22, R8
 	ADDQ         $0x22, R9
 	DECQ         R10
-	JNZ          block80
+	JNZ          block88
 
-end81:
+end89:
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VUNPCKLPD    X1, X1, X0
@@ -2022,25 +2044,82 @@ end81:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
-	JMP          rows78
+	JMP          rows86
 
-next79:
+next87:
 	VZEROUPPER
 	RET
 
-// func matVec4Q8_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, act *byte, actStride int, blocks int)
+// func packQ8_0AVX2(dst *float32, act *byte, actStride int, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·packQ8_0AVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  act+8(FP), CX
+	MOVQ  actStride+16(FP), DX
+	MOVQ  blocks+24(FP), BX
+	LEAQ  (CX)(DX*1), SI
+	LEAQ  (SI)(DX*1), DI
+	LEAQ  (DI)(DX*1), DX
+	TESTQ BX, BX
+	JZ    end91
+
+vector90:
+	VMOVDQU    2(CX), Y0
+	VMOVDQU    ones16<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VPSRAW     $0x08, Y0, Y0
+	VMOVDQU    Y1, (AX)
+	VMOVDQU    Y0, 32(AX)
+	VMOVDQU    2(SI), Y0
+	VMOVDQU    ones16<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VPSRAW     $0x08, Y0, Y0
+	VMOVDQU    Y1, 64(AX)
+	VMOVDQU    Y0, 96(AX)
+	VMOVDQU    2(DI), Y0
+	VMOVDQU    ones16<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VPSRAW     $0x08, Y0, Y0
+	VMOVDQU    Y1, 128(AX)
+	VMOVDQU    Y0, 160(AX)
+	VMOVDQU    2(DX), Y0
+	VMOVDQU    ones16<>+0(SB), Y1
+	VPMADDUBSW Y0, Y1, Y1
+	VPSRAW     $0x08, Y0, Y0
+	VMOVDQU    Y1, 192(AX)
+	VMOVDQU    Y0, 224(AX)
+	VMOVD      (CX), X0
+	VPINSRD    $0x01, (SI), X0, X0
+	VPINSRD    $0x02, (DI), X0, X0
+	VPINSRD    $0x03, (DX), X0, X0
+	VPSHUFB    firstWords<>+0(SB), X0, X0
+	VCVTPH2PS  X0, Y0
+	VMOVUPS    Y0, 256(AX)
+	ADDQ       $0x00000120, AX
+	ADDQ       $0x22, CX
+	ADDQ       $0x22, SI
+	ADDQ       $0x22, DI
+	ADDQ       $0x22, DX
+	DECQ       BX
+	JNZ        vector90
+
+end91:
+	VZEROUPPER
+	RET
+
+// func matVec4Q8_0AVX2(dst *float32, dstStride int, w *byte, stride int, rows int, packed *float32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matVec4Q8_0AVX2(SB), NOSPLIT, $64-64
+TEXT ·matVec4Q8_0AVX2(SB), NOSPLIT, $64-56
 	MOVQ dst+0(FP), AX
 	MOVQ dstStride+8(FP), CX
-	SHLQ $0x02, CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ rows+32(FP), SI
+	SHLQ $0x02, CX
 
-rows83:
+rows93:
 	CMPQ   SI, $0x02
-	JLT    next84
+	JLT    next94
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2051,112 +2130,82 @@ rows83:
 	VXORPS Y7, Y7, Y7
 	MOVQ   DX, DI
 	LEAQ   (DI)(BX*1), R8
-	MOVQ   act+40(FP), R9
-	MOVQ   actStride+48(FP), R10
-	LEAQ   (R9)(R10*1), R11
-	LEAQ   (R11)(R10*1), R12
-	LEAQ   (R12)(R10*1), R10
-	MOVQ   blocks+56(FP), R13
-	TESTQ  R13, R13
-	JZ     end86
+	MOVQ   packed+40(FP), R9
+	MOVQ   blocks+48(FP), R10
+	TESTQ  R10, R10
+	JZ     end96
 
-block85:
-	// d of row t in lane 2t, s in lane 2t+1
-	VMOVD        (R9), X8
-	VPINSRD      $0x01, (R11), X8, X8
-	VPINSRD      $0x02, (R12), X8, X8
-	VPINSRD      $0x03, (R10), X8, X8
+vector95:
+	// d of row 0 in the low lanes, of row 1 in the high ones
+	VPBROADCASTW (DI), X8
+	VPBROADCASTW (R8), X9
+	VPUNPCKLQDQ  X9, X8, X8
 	VCVTPH2PS    X8, Y8
-	VCVTPH2PS    (DI), X9
-	VBROADCASTSS X9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      Y9, (SP)
-	VMOVDQU      2(DI), Y9
-	VMOVDQU      ones16<>+0(SB), Y10
-	VPMADDUBSW   Y9, Y10, Y10
-	VPSRAW       $0x08, Y9, Y9
-	VCVTPH2PS    (R8), X11
-	VBROADCASTSS X11, Y11
-	VMULPS       Y8, Y11, Y11
-	VMOVUPS      Y11, 32(SP)
-	VMOVDQU      2(R8), Y8
-	VMOVDQU      ones16<>+0(SB), Y11
-	VPMADDUBSW   Y8, Y11, Y11
+	VMULPS       256(R9), Y8, Y8
+	VMOVUPS      Y8, (SP)
+	VMOVDQU      2(DI), Y8
+	VMOVDQU      ones16<>+0(SB), Y9
+	VPMADDUBSW   Y8, Y9, Y9
 	VPSRAW       $0x08, Y8, Y8
-	VMOVDQU      2(R9), Y12
-	VMOVDQU      ones16<>+0(SB), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPSRAW       $0x08, Y12, Y12
-	VPMADDWD     Y13, Y10, Y14
-	VPMADDWD     Y12, Y9, Y15
-	VPADDD       Y15, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VBROADCASTSS (SP), Y15
-	VFMADD231PS  Y14, Y15, Y0
-	VPMADDWD     Y13, Y11, Y13
-	VPMADDWD     Y12, Y8, Y12
-	VPADDD       Y12, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS 32(SP), Y12
-	VFMADD231PS  Y13, Y12, Y4
-	VMOVDQU      2(R11), Y12
-	VMOVDQU      ones16<>+0(SB), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPSRAW       $0x08, Y12, Y12
-	VPMADDWD     Y13, Y10, Y14
-	VPMADDWD     Y12, Y9, Y15
-	VPADDD       Y15, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VBROADCASTSS 8(SP), Y15
-	VFMADD231PS  Y14, Y15, Y1
-	VPMADDWD     Y13, Y11, Y13
-	VPMADDWD     Y12, Y8, Y12
-	VPADDD       Y12, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS 40(SP), Y12
-	VFMADD231PS  Y13, Y12, Y5
-	VMOVDQU      2(R12), Y12
-	VMOVDQU      ones16<>+0(SB), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPSRAW       $0x08, Y12, Y12
-	VPMADDWD     Y13, Y10, Y14
-	VPMADDWD     Y12, Y9, Y15
-	VPADDD       Y15, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VBROADCASTSS 16(SP), Y15
-	VFMADD231PS  Y14, Y15, Y2
-	VPMADDWD     Y13, Y11, Y13
-	VPMADDWD     Y12, Y8, Y12
-	VPADDD       Y12, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS 48(SP), Y12
-	VFMADD231PS  Y13, Y12, Y6
-	VMOVDQU      2(R10), Y12
-	VMOVDQU      ones16<>+0(SB), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPSRAW       $0x08, Y12, Y12
-	VPMADDWD     Y13, Y10, Y10
-	VPMADDWD     Y12, Y9, Y9
-	VPADDD       Y9, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 24(SP), Y9
-	VFMADD231PS  Y10, Y9, Y3
-	VPMADDWD     Y13, Y11, Y9
-	VPMADDWD     Y12, Y8, Y8
+	VMOVDQU      2(R8), Y10
+	VMOVDQU      ones16<>+0(SB), Y11
+	VPMADDUBSW   Y10, Y11, Y11
+	VPSRAW       $0x08, Y10, Y10
+	VPMADDWD     (R9), Y9, Y12
+	VPMADDWD     32(R9), Y8, Y13
+	VPADDD       Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (SP), Y13
+	VFMADD231PS  Y12, Y13, Y0
+	VPMADDWD     (R9), Y11, Y12
+	VPMADDWD     32(R9), Y10, Y13
+	VPADDD       Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS 16(SP), Y13
+	VFMADD231PS  Y12, Y13, Y4
+	VPMADDWD     64(R9), Y9, Y12
+	VPMADDWD     96(R9), Y8, Y13
+	VPADDD       Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS 4(SP), Y13
+	VFMADD231PS  Y12, Y13, Y1
+	VPMADDWD     64(R9), Y11, Y12
+	VPMADDWD     96(R9), Y10, Y13
+	VPADDD       Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS 20(SP), Y13
+	VFMADD231PS  Y12, Y13, Y5
+	VPMADDWD     128(R9), Y9, Y12
+	VPMADDWD     160(R9), Y8, Y13
+	VPADDD       Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS 8(SP), Y13
+	VFMADD231PS  Y12, Y13, Y2
+	VPMADDWD     128(R9), Y11, Y12
+	VPMADDWD     160(R9), Y10, Y13
+	VPADDD       Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS 24(SP), Y13
+	VFMADD231PS  Y12, Y13, Y6
+	VPMADDWD     192(R9), Y9, Y9
+	VPMADDWD     224(R9), Y8, Y8
 	VPADDD       Y8, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS 56(SP), Y8
-	VFMADD231PS  Y9, Y8, Y7
+	VBROADCASTSS 12(SP), Y8
+	VFMADD231PS  Y9, Y8, Y3
+	VPMADDWD     192(R9), Y11, Y8
+	VPMADDWD     224(R9), Y10, Y9
+	VPADDD       Y9, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 28(SP), Y9
+	VFMADD231PS  Y8, Y9, Y7
+	ADDQ         $0x00000120, R9
 	ADDQ         $0x22, DI
 	ADDQ         $0x22, R8
-	ADDQ         $0x22, R9
-	ADDQ         $0x22, R11
-	ADDQ         $0x22, R12
-	ADDQ         $0x22, R10
-	DECQ         R13
-	JNZ          block85
+	DECQ         R10
+	JNZ          vector95
 
-end86:
+end96:
 	MOVQ         AX, DI
 	LEAQ         (DI)(CX*1), R8
 	LEAQ         (R8)(CX*1), R9
@@ -2199,90 +2248,62 @@ end86:
 	ADDQ         BX, DX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, SI
-	JMP          rows83
+	JMP          rows93
 
-next84:
-rows87:
+next94:
+rows97:
 	CMPQ   SI, $0x01
-	JLT    next88
+	JLT    next98
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   DX, DI
-	MOVQ   act+40(FP), R8
-	MOVQ   actStride+48(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	LEAQ   (R10)(R9*1), R11
-	LEAQ   (R11)(R9*1), R9
-	MOVQ   blocks+56(FP), R12
-	TESTQ  R12, R12
-	JZ     end90
+	MOVQ   packed+40(FP), R8
+	MOVQ   blocks+48(FP), R9
+	TESTQ  R9, R9
+	JZ     end100
 
-block89:
-	// d of row t in lane 2t, s in lane 2t+1
-	VMOVD        (R8), X4
-	VPINSRD      $0x01, (R10), X4, X4
-	VPINSRD      $0x02, (R11), X4, X4
-	VPINSRD      $0x03, (R9), X4, X4
+vector99:
+	// d of row 0 in the low lanes, of row 1 in the high ones
+	VPBROADCASTW (DI), X4
 	VCVTPH2PS    X4, Y4
-	VCVTPH2PS    (DI), X5
-	VBROADCASTSS X5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (SP)
+	VMULPS       256(R8), Y4, Y4
+	VMOVUPS      Y4, (SP)
 	VMOVDQU      2(DI), Y4
 	VMOVDQU      ones16<>+0(SB), Y5
 	VPMADDUBSW   Y4, Y5, Y5
 	VPSRAW       $0x08, Y4, Y4
-	VMOVDQU      2(R8), Y6
-	VMOVDQU      ones16<>+0(SB), Y7
-	VPMADDUBSW   Y6, Y7, Y7
-	VPSRAW       $0x08, Y6, Y6
-	VPMADDWD     Y7, Y5, Y7
-	VPMADDWD     Y6, Y4, Y6
-	VPADDD       Y6, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VBROADCASTSS (SP), Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VMOVDQU      2(R10), Y6
-	VMOVDQU      ones16<>+0(SB), Y7
-	VPMADDUBSW   Y6, Y7, Y7
-	VPSRAW       $0x08, Y6, Y6
-	VPMADDWD     Y7, Y5, Y7
-	VPMADDWD     Y6, Y4, Y6
-	VPADDD       Y6, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VBROADCASTSS 8(SP), Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VMOVDQU      2(R11), Y6
-	VMOVDQU      ones16<>+0(SB), Y7
-	VPMADDUBSW   Y6, Y7, Y7
-	VPSRAW       $0x08, Y6, Y6
-	VPMADDWD     Y7, Y5, Y7
-	VPMADDWD     Y6, Y4, Y6
-	VPADDD       Y6, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VBROADCASTSS 16(SP), Y6
-	VFMADD231PS  Y7, Y6, Y2
-	VMOVDQU      2(R9), Y6
-	VMOVDQU      ones16<>+0(SB), Y7
-	VPMADDUBSW   Y6, Y7, Y7
-	VPSRAW       $0x08, Y6, Y6
-	VPMADDWD     Y7, Y5, Y5
-	VPMADDWD     Y6, Y4, Y4
+	VPMADDWD     (R8), Y5, Y6
+	VPMADDWD     32(R8), Y4, Y7
+	VPADDD       Y7, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS (SP), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VPMADDWD     64(R8), Y5, Y6
+	VPMADDWD     96(R8), Y4, Y7
+	VPADDD       Y7, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS 4(SP), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VPMADDWD     128(R8), Y5, Y6
+	VPMADDWD     160(R8), Y4, Y7
+	VPADDD       Y7, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS 8(SP), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VPMADDWD     192(R8), Y5, Y5
+	VPMADDWD     224(R8), Y4, Y4
 	VPADDD       Y4, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS 24(SP), Y4
+	VBROADCASTSS 12(SP), Y4
 	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x00000120, R8
 	ADDQ         $0x22, DI
-	ADDQ         $0x22, R8
-	ADDQ         $0x22, R10
-	ADDQ         $0x22, R11
-	ADDQ         $0x22, R9
-	DECQ         R12
-	JNZ          block89
+	DECQ         R9
+	JNZ          vector99
 
-end90:
+end100:
 	MOVQ         AX, DI
 	LEAQ         (DI)(CX*1), R8
 	LEAQ         (R8)(CX*1), R9
@@ -2309,8 +2330,8 @@ end90:
 	ADDQ         BX, DX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, SI
-	JMP          rows87
+	JMP          rows97
 
-next88:
+next98:
 	VZEROUPPER
 	RET

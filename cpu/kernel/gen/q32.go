@@ -48,6 +48,7 @@ func (t q32) act() (size, qs int) {
 func q32Family() {
 	for _, t := range q32Types {
 		t.matVec()
+		t.pack()
 		t.matVec4()
 	}
 }
@@ -114,16 +115,15 @@ func (t q32) matVec() {
 		TESTQ(left, left)
 		JZ(LabelRef(end))
 		Label(loop)
-		y, yEven, yd, s := YMM(), YMM(), XMM(), YMM()
+		y, yd := YMM(), XMM()
+		var yEven, s VecVirtual
 		VMOVDQU(at(a, yQs), y)
 		if t.signed {
 			yEven = split(y)
 		}
 		VCVTPH2PS(at(a, 0), yd)
 		if t.sub != 0 {
-			Comment("sub times the pairs of y: what the unsigned quants are too large by")
-			VMOVDQU(bytes32(fmt.Sprintf("sub%d", t.sub), t.sub), s)
-			VPMADDUBSW(y, s, s)
+			s = t.subPairs(y)
 		}
 		for r := range n {
 			sum := YMM()
@@ -174,22 +174,81 @@ func (t q32) matVec() {
 	})
 }
 
-// matVec4: two weight rows with four activation rows. Here the signed operand of
-// VPMADDUBSW is the weight, q-sub, and the unsigned one the activation plus 128;
-// 128 times the weights' pairs is subtracted, once computed for four products.
-// The products of the scales go through memory: a broadcast from there costs no
-// arithmetic port.
-func (t q32) matVec4() {
-	function("matVec4"+t.name+"AVX2", "func(dst *float32, dstStride int, w *byte, stride, rows int, act *byte, actStride, blocks int)")
-	Doc(fmt.Sprintf("matVec4%sAVX2 computes dst[t*dstStride+i] = dot(row i of w, row t of act) for i < rows, t < 4.", t.name))
-	dst := Load(Param("dst"), GP64())
-	dstStride := Load(Param("dstStride"), GP64())
-	SHLQ(U8(2), dstStride)
-	w := Load(Param("w"), GP64())
-	stride := Load(Param("stride"), GP64())
-	rows := Load(Param("rows"), GP64())
-	scales := AllocLocal(64)
+// packedBlock is the layout of one block of four activation rows as matVec4 reads
+// it: for each row its quants, and behind the rows the scales. Q8_0's
+// quants are split to words; those of Q4_0 and Q5_0 are followed by sub times
+// their pairs. The scales are d of the four rows, twice; or d, s of the four rows.
+func (t q32) packedBlock() (row, scales, size int) {
+	row = 64
+	if t.min {
+		row = 32
+	}
+	return row, 4 * row, 4*row + 32
+}
+
+// pack converts four activation rows once for all weight rows.
+func (t q32) pack() {
+	function("pack"+t.name+"AVX2", "func(dst *float32, act *byte, actStride, blocks int)")
+	row, scales, size := t.packedBlock()
+	Doc(fmt.Sprintf("pack%sAVX2 writes the %d*blocks floats that matVec4%sAVX2 reads.", t.name, size/4, t.name))
+	dst, act, actStride, n := param("dst"), param("act"), param("actStride"), param("blocks")
 	yBytes, yQs := t.act()
+	a := rowPointers(4, act, actStride)
+	eachVector(n, yBytes, func() {
+		for i := range a {
+			y := YMM()
+			VMOVDQU(at(a[i], yQs), y)
+			switch {
+			case t.signed:
+				even := split(y)
+				VMOVDQU(even, at(dst, row*i))
+				VMOVDQU(y, at(dst, row*i+32))
+			case t.min:
+				VMOVDQU(y, at(dst, row*i))
+			default:
+				VMOVDQU(y, at(dst, row*i))
+				VMOVDQU(t.subPairs(y), at(dst, row*i+32))
+			}
+		}
+		x, d := XMM(), YMM()
+		VMOVD(at(a[0], 0), x)
+		for i := 1; i < 4; i++ {
+			VPINSRD(U8(i), at(a[i], 0), x, x)
+		}
+		if !t.min {
+			VPSHUFB(constant("firstWords", []byte{0, 1, 4, 5, 8, 9, 12, 13, 0, 1, 4, 5, 8, 9, 12, 13}), x, x)
+		}
+		VCVTPH2PS(x, d)
+		VMOVUPS(d, at(dst, scales))
+		ADDQ(U32(size), dst)
+	}, a...)
+	finish()
+}
+
+// subPairs is sub times the pairs of y: what sums of unsigned quants are too
+// large by.
+func (t q32) subPairs(y VecVirtual) VecVirtual {
+	s := YMM()
+	VMOVDQU(bytes32(fmt.Sprintf("sub%d", t.sub), t.sub), s)
+	VPMADDUBSW(y, s, s)
+	return s
+}
+
+// matVec4: two weight rows with four packed activation rows. The products of the
+// scales go through memory: a broadcast from there costs no arithmetic port.
+func (t q32) matVec4() {
+	function("matVec4"+t.name+"AVX2", "func(dst *float32, dstStride int, w *byte, stride, rows int, packed *float32, blocks int)")
+	Doc(fmt.Sprintf("matVec4%sAVX2 computes dst[t*dstStride+i] = dot(row i of w, packed row t) for i < rows, t < 4.", t.name))
+	dst, dstStride, w, stride, rows := param("dst"), param("dstStride"), param("w"), param("stride"), param("rows")
+	SHLQ(U8(2), dstStride)
+	products := AllocLocal(64)
+	product := func(r, i int) Mem {
+		if t.min {
+			return products.Offset(32*r + 8*i)
+		}
+		return products.Offset(16*r + 4*i)
+	}
+	row, scales, size := t.packedBlock()
 
 	eachRow(2, rows, w, stride, dst, func(n int) {
 		acc := make([][]VecVirtual, n)
@@ -202,87 +261,61 @@ func (t q32) matVec4() {
 			ms = ymms(n)
 			zero(ms...)
 		}
-		p := rowPointers(n, w, stride)
-		act := Load(Param("act"), GP64())
-		actStride := Load(Param("actStride"), GP64())
-		a := rowPointers(4, act, actStride)
-		left := Load(Param("blocks"), GP64())
-		loop, end := label("block"), label("end")
-		TESTQ(left, left)
-		JZ(LabelRef(end))
-		Label(loop)
-		Comment("d of row t in lane 2t, s in lane 2t+1")
-		yx, yd := XMM(), YMM()
-		VMOVD(at(a[0], 0), yx)
-		for i := 1; i < 4; i++ {
-			VPINSRD(U8(i), at(a[i], 0), yx, yx)
-		}
-		VCVTPH2PS(yx, yd)
-		q, fix := make([]VecVirtual, n), make([]VecVirtual, n)
-		for r := range n {
-			x, d := XMM(), YMM()
-			VCVTPH2PS(at(p[r], 0), x)
+		p, y := rowPointers(n, w, stride), param("packed")
+		eachVector(param("blocks"), t.size, func() {
 			if t.min {
-				VBROADCASTSD(x, d)
-				VFMADD231PS(d, yd, ms[r])
+				for r := range n {
+					x, d := XMM(), YMM()
+					VCVTPH2PS(at(p[r], 0), x)
+					VBROADCASTSD(x, d)
+					VFMADD231PS(at(y, scales), d, ms[r]) // odd lanes: m*s of each token
+					VMULPS(at(y, scales), d, d)
+					VMOVUPS(d, products.Offset(32*r))
+				}
 			} else {
-				VBROADCASTSS(x, d)
+				Comment("d of row 0 in the low lanes, of row 1 in the high ones")
+				x, x1, d := XMM(), XMM(), YMM()
+				VPBROADCASTW(at(p[0], 0), x)
+				if n == 2 {
+					VPBROADCASTW(at(p[1], 0), x1)
+					VPUNPCKLQDQ(x1, x, x)
+				}
+				VCVTPH2PS(x, d)
+				VMULPS(at(y, scales), d, d)
+				VMOVUPS(d, products)
 			}
-			VMULPS(yd, d, d)
-			VMOVUPS(d, scales.Offset(32*r))
-			if t.signed {
+			q, even := make([]VecVirtual, n), make([]VecVirtual, n)
+			for r := range n {
+				if !t.signed {
+					q[r] = t.unpack(p[r])
+					continue
+				}
 				q[r] = YMM()
 				VMOVDQU(at(p[r], t.qs), q[r])
-				fix[r] = split(q[r])
-				continue
+				even[r] = split(q[r])
 			}
-			q[r] = t.unpack(p[r])
-			if t.sub != 0 {
-				VPSUBB(bytes32(fmt.Sprintf("sub%d", t.sub), t.sub), q[r], q[r])
-				fix[r] = YMM()
-				VMOVDQU(bytes32("bytes128", 128), fix[r])
-				VPMADDUBSW(q[r], fix[r], fix[r])
-			}
-		}
-		for i := range 4 {
-			y, yEven := YMM(), YMM()
-			if !t.min {
-				VMOVDQU(at(a[i], yQs), y)
-			}
-			if t.signed {
-				yEven = split(y)
-			} else if t.sub != 0 {
-				VPXOR(bytes32("bytes128", 128), y, y)
-			}
-			for r := range n {
-				sum, d := YMM(), YMM()
-				switch {
-				case t.signed:
-					VPMADDWD(yEven, fix[r], sum)
-					VPMADDWD(y, q[r], d)
-					VPADDD(d, sum, sum)
-				case t.min:
-					VPMADDUBSW(at(a[i], yQs), q[r], sum)
-					VPMADDWD(ones16(), sum, sum)
-				default:
-					VPMADDUBSW(q[r], y, sum)
-					VPSUBW(fix[r], sum, sum)
-					VPMADDWD(ones16(), sum, sum)
+			for i := range 4 {
+				quants, extra := at(y, row*i), at(y, row*i+32)
+				for r := range n {
+					sum, d := YMM(), YMM()
+					if t.signed {
+						VPMADDWD(quants, even[r], sum)
+						VPMADDWD(extra, q[r], d)
+						VPADDD(d, sum, sum)
+					} else {
+						VPMADDUBSW(quants, q[r], sum)
+						if t.sub != 0 {
+							VPSUBW(extra, sum, sum)
+						}
+						VPMADDWD(ones16(), sum, sum)
+					}
+					VCVTDQ2PS(sum, sum)
+					VBROADCASTSS(product(r, i), d)
+					VFMADD231PS(sum, d, acc[r][i])
 				}
-				VCVTDQ2PS(sum, sum)
-				VBROADCASTSS(scales.Offset(32*r+8*i), d)
-				VFMADD231PS(sum, d, acc[r][i])
 			}
-		}
-		for r := range n {
-			ADDQ(U8(t.size), p[r])
-		}
-		for i := range 4 {
-			ADDQ(U8(yBytes), a[i])
-		}
-		DECQ(left)
-		JNZ(LabelRef(loop))
-		Label(end)
+			ADDQ(U32(size), y)
+		}, p...)
 		storeTokens(acc, ms, hs, dst, dstStride)
 	})
 }
