@@ -106,7 +106,7 @@ func (Suite) Cases(env *suites.Env) ([]harness.Case, error) {
 			return verify(env, c, id)
 		}}
 	}
-	return cases, nil
+	return append(cases, quantizeCases(env)...), nil
 }
 
 // verify judges one case.
