@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // func matVecF32AVX2(dst *float32, w *byte, stride int, rows int, act *byte, steps int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·matVecF32AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -31,6 +31,10 @@ rows2:
 	JZ     end5
 
 step4:
+	PREFETCHT0  (R8)(DX*4)
+	PREFETCHT0  64(R8)(DX*4)
+	PREFETCHT0  (R9)(DX*4)
+	PREFETCHT0  64(R9)(DX*4)
 	VMOVUPS     (R10), Y8
 	VFMADD231PS (R8), Y8, Y0
 	VFMADD231PS (R9), Y8, Y4
@@ -563,7 +567,7 @@ next22:
 	RET
 
 // func matVecF16AVX2(dst *float32, w *byte, stride int, rows int, act *byte, steps int)
-// Requires: AVX, F16C, FMA3
+// Requires: AVX, F16C, FMA3, MMX+
 TEXT ·matVecF16AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -591,6 +595,8 @@ rows28:
 	JZ     end31
 
 step30:
+	PREFETCHT0  (R8)(DX*4)
+	PREFETCHT0  (R9)(DX*4)
 	VCVTPH2PS   (R10), Y8
 	VCVTPH2PS   (R8), Y9
 	VFMADD231PS Y9, Y8, Y0
@@ -1135,7 +1141,7 @@ next48:
 	RET
 
 // func matVecBF16AVX2(dst *float32, w *byte, stride int, rows int, act *byte, steps int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·matVecBF16AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -1163,6 +1169,8 @@ rows54:
 	JZ     end57
 
 step56:
+	PREFETCHT0  (R8)(DX*4)
+	PREFETCHT0  (R9)(DX*4)
 	VPMOVZXWD   (R10), Y8
 	VPSLLD      $0x10, Y8, Y8
 	VPMOVZXWD   (R8), Y9

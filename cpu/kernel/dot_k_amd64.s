@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // func matVecQ4_KAVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matVecQ4_KAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -24,6 +24,11 @@ rows2:
 	JZ     end5
 
 block4:
+	// Prefetch half a page ahead
+	PREFETCHT0 2048(R8)
+	PREFETCHT0 2112(R8)
+	PREFETCHT0 2176(R8)
+
 	// 6-bit scales to bytes 0..7, minimums to bytes 8..15
 	VMOVDQU      (R8), X3
 	VPSHUFB      lowParts<>+0(SB), X3, X4
@@ -497,7 +502,7 @@ next8:
 	RET
 
 // func matVecQ5_KAVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matVecQ5_KAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -518,6 +523,11 @@ rows12:
 	JZ     end15
 
 block14:
+	// Prefetch half a page ahead
+	PREFETCHT0 2048(R8)
+	PREFETCHT0 2112(R8)
+	PREFETCHT0 2176(R8)
+
 	// 6-bit scales to bytes 0..7, minimums to bytes 8..15
 	VMOVDQU      (R8), X3
 	VPSHUFB      lowParts<>+0(SB), X3, X4
@@ -961,7 +971,7 @@ next18:
 	RET
 
 // func matVecQ6_KAVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matVecQ6_KAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -982,6 +992,12 @@ rows22:
 	JZ     end25
 
 block24:
+	// Prefetch half a page ahead
+	PREFETCHT0 2048(R8)
+	PREFETCHT0 2112(R8)
+	PREFETCHT0 2176(R8)
+	PREFETCHT0 2240(R8)
+
 	// Scales of even halves of a group for the low lanes, of odd ones for the high lanes
 	VBROADCASTI128 192(R8), Y1
 	VPSHUFB        evenOdd<>+0(SB), Y1, Y1

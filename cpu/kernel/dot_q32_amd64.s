@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // func matVecQ4_0AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matVecQ4_0AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -33,6 +33,7 @@ block4:
 	VCVTPH2PS      (R12), X5
 	VMOVDQU        sub8<>+0(SB), Y6
 	VPMADDUBSW     Y4, Y6, Y6
+	PREFETCHT0     (R8)(DX*4)
 	VBROADCASTI128 2(R8), Y7
 	VPSRLVD        nibbleShift<>+0(SB), Y7, Y7
 	VPAND          low4<>+0(SB), Y7, Y7
@@ -44,6 +45,7 @@ block4:
 	VMULSS         X5, X8, X8
 	VBROADCASTSS   X8, Y8
 	VFMADD231PS    Y7, Y8, Y0
+	PREFETCHT0     (R9)(DX*4)
 	VBROADCASTI128 2(R9), Y7
 	VPSRLVD        nibbleShift<>+0(SB), Y7, Y7
 	VPAND          low4<>+0(SB), Y7, Y7
@@ -55,6 +57,7 @@ block4:
 	VMULSS         X5, X8, X8
 	VBROADCASTSS   X8, Y8
 	VFMADD231PS    Y7, Y8, Y1
+	PREFETCHT0     (R10)(DX*4)
 	VBROADCASTI128 2(R10), Y7
 	VPSRLVD        nibbleShift<>+0(SB), Y7, Y7
 	VPAND          low4<>+0(SB), Y7, Y7
@@ -66,6 +69,7 @@ block4:
 	VMULSS         X5, X8, X8
 	VBROADCASTSS   X8, Y8
 	VFMADD231PS    Y7, Y8, Y2
+	PREFETCHT0     (R11)(DX*4)
 	VBROADCASTI128 2(R11), Y7
 	VPSRLVD        nibbleShift<>+0(SB), Y7, Y7
 	VPAND          low4<>+0(SB), Y7, Y7
@@ -467,7 +471,7 @@ next18:
 	RET
 
 // func matVecQ4_1AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matVecQ4_1AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -499,6 +503,7 @@ rows22:
 block24:
 	VMOVDQU        4(R12), Y8
 	VCVTPH2PS      (R12), X9
+	PREFETCHT0     (R8)(DX*4)
 	VBROADCASTI128 4(R8), Y10
 	VPSRLVD        nibbleShift<>+0(SB), Y10, Y10
 	VPAND          low4<>+0(SB), Y10, Y10
@@ -510,6 +515,7 @@ block24:
 	VMULSS         X9, X11, X11
 	VBROADCASTSS   X11, Y11
 	VFMADD231PS    Y10, Y11, Y0
+	PREFETCHT0     (R9)(DX*4)
 	VBROADCASTI128 4(R9), Y10
 	VPSRLVD        nibbleShift<>+0(SB), Y10, Y10
 	VPAND          low4<>+0(SB), Y10, Y10
@@ -521,6 +527,7 @@ block24:
 	VMULSS         X9, X11, X11
 	VBROADCASTSS   X11, Y11
 	VFMADD231PS    Y10, Y11, Y1
+	PREFETCHT0     (R10)(DX*4)
 	VBROADCASTI128 4(R10), Y10
 	VPSRLVD        nibbleShift<>+0(SB), Y10, Y10
 	VPAND          low4<>+0(SB), Y10, Y10
@@ -532,6 +539,7 @@ block24:
 	VMULSS         X9, X11, X11
 	VBROADCASTSS   X11, Y11
 	VFMADD231PS    Y10, Y11, Y2
+	PREFETCHT0     (R11)(DX*4)
 	VBROADCASTI128 4(R11), Y10
 	VPSRLVD        nibbleShift<>+0(SB), Y10, Y10
 	VPAND          low4<>+0(SB), Y10, Y10
@@ -899,7 +907,7 @@ next38:
 	RET
 
 // func matVecQ5_0AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matVecQ5_0AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -929,6 +937,7 @@ block44:
 	VCVTPH2PS      (R12), X5
 	VMOVDQU        sub16<>+0(SB), Y6
 	VPMADDUBSW     Y4, Y6, Y6
+	PREFETCHT0     (R8)(DX*4)
 	VBROADCASTI128 6(R8), Y7
 	VPSRLVD        nibbleShift<>+0(SB), Y7, Y7
 	VPAND          low4<>+0(SB), Y7, Y7
@@ -946,6 +955,7 @@ block44:
 	VMULSS         X5, X8, X8
 	VBROADCASTSS   X8, Y8
 	VFMADD231PS    Y7, Y8, Y0
+	PREFETCHT0     (R9)(DX*4)
 	VBROADCASTI128 6(R9), Y7
 	VPSRLVD        nibbleShift<>+0(SB), Y7, Y7
 	VPAND          low4<>+0(SB), Y7, Y7
@@ -963,6 +973,7 @@ block44:
 	VMULSS         X5, X8, X8
 	VBROADCASTSS   X8, Y8
 	VFMADD231PS    Y7, Y8, Y1
+	PREFETCHT0     (R10)(DX*4)
 	VBROADCASTI128 6(R10), Y7
 	VPSRLVD        nibbleShift<>+0(SB), Y7, Y7
 	VPAND          low4<>+0(SB), Y7, Y7
@@ -980,6 +991,7 @@ block44:
 	VMULSS         X5, X8, X8
 	VBROADCASTSS   X8, Y8
 	VFMADD231PS    Y7, Y8, Y2
+	PREFETCHT0     (R11)(DX*4)
 	VBROADCASTI128 6(R11), Y7
 	VPSRLVD        nibbleShift<>+0(SB), Y7, Y7
 	VPAND          low4<>+0(SB), Y7, Y7
@@ -1407,7 +1419,7 @@ next58:
 	RET
 
 // func matVecQ5_1AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matVecQ5_1AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -1439,6 +1451,7 @@ rows62:
 block64:
 	VMOVDQU        4(R12), Y8
 	VCVTPH2PS      (R12), X9
+	PREFETCHT0     (R8)(DX*4)
 	VBROADCASTI128 8(R8), Y10
 	VPSRLVD        nibbleShift<>+0(SB), Y10, Y10
 	VPAND          low4<>+0(SB), Y10, Y10
@@ -1456,6 +1469,7 @@ block64:
 	VMULSS         X9, X11, X11
 	VBROADCASTSS   X11, Y11
 	VFMADD231PS    Y10, Y11, Y0
+	PREFETCHT0     (R9)(DX*4)
 	VBROADCASTI128 8(R9), Y10
 	VPSRLVD        nibbleShift<>+0(SB), Y10, Y10
 	VPAND          low4<>+0(SB), Y10, Y10
@@ -1473,6 +1487,7 @@ block64:
 	VMULSS         X9, X11, X11
 	VBROADCASTSS   X11, Y11
 	VFMADD231PS    Y10, Y11, Y1
+	PREFETCHT0     (R10)(DX*4)
 	VBROADCASTI128 8(R10), Y10
 	VPSRLVD        nibbleShift<>+0(SB), Y10, Y10
 	VPAND          low4<>+0(SB), Y10, Y10
@@ -1490,6 +1505,7 @@ block64:
 	VMULSS         X9, X11, X11
 	VBROADCASTSS   X11, Y11
 	VFMADD231PS    Y10, Y11, Y2
+	PREFETCHT0     (R11)(DX*4)
 	VBROADCASTI128 8(R11), Y10
 	VPSRLVD        nibbleShift<>+0(SB), Y10, Y10
 	VPAND          low4<>+0(SB), Y10, Y10
@@ -1887,7 +1903,7 @@ next78:
 	RET
 
 // func matVecQ8_0AVX2(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matVecQ8_0AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -1918,6 +1934,7 @@ block84:
 	VPMADDUBSW   Y4, Y6, Y6
 	VPSRAW       $0x08, Y4, Y4
 	VCVTPH2PS    (R12), X5
+	PREFETCHT0   (R8)(DX*4)
 	VMOVDQU      2(R8), Y8
 	VMOVDQU      ones16<>+0(SB), Y7
 	VPMADDUBSW   Y8, Y7, Y7
@@ -1930,6 +1947,7 @@ block84:
 	VMULSS       X5, X8, X8
 	VBROADCASTSS X8, Y8
 	VFMADD231PS  Y7, Y8, Y0
+	PREFETCHT0   (R9)(DX*4)
 	VMOVDQU      2(R9), Y8
 	VMOVDQU      ones16<>+0(SB), Y7
 	VPMADDUBSW   Y8, Y7, Y7
@@ -1942,6 +1960,7 @@ block84:
 	VMULSS       X5, X8, X8
 	VBROADCASTSS X8, Y8
 	VFMADD231PS  Y7, Y8, Y1
+	PREFETCHT0   (R10)(DX*4)
 	VMOVDQU      2(R10), Y8
 	VMOVDQU      ones16<>+0(SB), Y7
 	VPMADDUBSW   Y8, Y7, Y7
@@ -1954,6 +1973,7 @@ block84:
 	VMULSS       X5, X8, X8
 	VBROADCASTSS X8, Y8
 	VFMADD231PS  Y7, Y8, Y2
+	PREFETCHT0   (R11)(DX*4)
 	VMOVDQU      2(R11), Y7
 	VMOVDQU      ones16<>+0(SB), Y8
 	VPMADDUBSW   Y7, Y8, Y8

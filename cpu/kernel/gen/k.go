@@ -230,6 +230,10 @@ func (t kType) matVec() {
 		TESTQ(left, left)
 		JZ(LabelRef(end))
 		Label(loop)
+		Comment("Prefetch half a page ahead")
+		for line := 0; line < t.size; line += 64 {
+			PREFETCHT0(at(p, 2048+line))
+		}
 		s := t.scales(p)
 		quants := t.quants(p)
 		total := YMM()

@@ -126,6 +126,9 @@ func (t q32) matVec() {
 			s = t.subPairs(y)
 		}
 		for r := range n {
+			if n == 4 {
+				prefetchRow(p[r], stride, 0)
+			}
 			sum := YMM()
 			if t.signed {
 				q := YMM()
