@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/tw"
 	"golang.org/x/sys/cpu"
 
 	"minfer/cmd/internal/cli"
@@ -117,8 +118,8 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	if err != nil {
 		return 0, err
 	}
-	if rec.Agreement != rec.Checked {
-		fmt.Fprintf(s.Stderr, "mbench: the greedy tokens agree for %d of %d: the rates do not count\n", rec.Agreement, rec.Checked)
+	if !rec.Agree {
+		fmt.Fprintf(s.Stderr, "mbench: the logits differ from llama.cpp's: %s, NMSE %.2g: the rates do not count\n", rec.Check, float64(rec.Check.NMSE))
 		return harness.ExitFailed, nil
 	}
 	return harness.ExitHeld, nil
@@ -135,7 +136,7 @@ func bestVariant() string {
 func peersTable(w io.Writer, rec *peers.Record) error {
 	fmt.Fprintf(w, "%s, %d bytes of weights a token, KV %s, %d threads\n%s; %s\n%s\n", rec.Model, rec.Weights, rec.KV, rec.Threads,
 		rec.Provenance.Host, rec.Provenance.Device, rec.Provenance.Oracle)
-	table := tablewriter.NewWriter(w)
+	table := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off))
 	table.Header("test", "side", "tokens/s", "of best llama.cpp", "of read rate", "n")
 	for _, r := range rec.Rows {
 		share := ""
@@ -150,7 +151,11 @@ func peersTable(w io.Writer, rec *peers.Record) error {
 		return err
 	}
 	last := rec.Rows[len(rec.Rows)-1]
-	_, err := fmt.Fprintf(w, "medians; a plain read loop with the same threads reads %.1f GB/s; greedy tokens equal to llama.cpp's: %d of %d\n",
-		last.ReadRate/1e9, rec.Agreement, rec.Checked)
+	check := fmt.Sprintf("NMSE %.2g", float64(rec.Check.NMSE))
+	if rec.Check.OK() {
+		check = "all bits equal"
+	}
+	_, err := fmt.Fprintf(w, "medians; a plain read loop with the same threads reads %.1f GB/s; %d logits against llama.cpp's: %s\n",
+		last.ReadRate/1e9, rec.Check.N, check)
 	return err
 }
