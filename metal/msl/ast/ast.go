@@ -129,9 +129,9 @@ type Specs uint32
 
 // The specifiers.
 const (
-	Kernel Specs = 1 << iota // kernel or [[kernel]]
-	Vertex                   // vertex or [[vertex]]
-	Fragment                 // fragment or [[fragment]]
+	Kernel   Specs = 1 << iota // kernel or [[kernel]]
+	Vertex                     // vertex or [[vertex]]
+	Fragment                   // fragment or [[fragment]]
 	Static
 	Inline // inline, __inline__, always_inline
 	Constexpr

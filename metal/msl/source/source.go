@@ -58,16 +58,23 @@ type file struct {
 
 // macroToken is one token that came out of a macro expansion.
 type macroToken struct {
-	spelled   Pos // where its text stands: the macro's body, or the call's argument
-	end       Pos // the end of that text
-	expansion int32
+	spelled   Pos   // where its text stands: the macro's body, or the call's argument
+	end       Pos   // the end of that text
+	expansion int32 // its number, negated and less one for a token of an argument
+}
+
+// use gives the expansion's number and whether the token came in by an argument.
+func (t macroToken) use() (expansion int32, argument bool) {
+	if t.expansion < 0 {
+		return -t.expansion - 1, true
+	}
+	return t.expansion, false
 }
 
 // expansion is one use of a macro.
 type expansion struct {
-	macro    string
-	call     Span // the macro's name, up to the closing parenthesis of its arguments
-	function bool
+	macro string
+	call  Span
 }
 
 // Map knows the files and expansions that positions refer to.
@@ -76,14 +83,14 @@ type Map struct {
 	next       Pos
 	tokens     []macroToken
 	expansions []expansion
-	lineCache  map[string][]int32
+	lineCache  map[string][]int32 // by text
 }
 
 // Limits of a Map: what does not fit is refused by AddFile and AddToken, so
 // that positions stay 32 bits and hostile input stays bounded.
 const (
 	MaxBytes       = 1 << 28 // bytes of all inclusions together
-	MaxMacroTokens = 1 << 24 // tokens made by expansions
+	MaxMacroTokens = 1 << 22 // tokens made by expansions
 )
 
 // NewMap gives an empty map.
@@ -98,8 +105,7 @@ func (m *Map) AddFile(name, text string, included Pos) (Pos, bool) {
 	if int64(m.next)+int64(len(text))+1 > MaxBytes {
 		return 0, false
 	}
-	key := name + "\x00" + text
-	lines, ok := m.lineCache[key]
+	lines, ok := m.lineCache[text]
 	if !ok {
 		lines = append(lines, 0)
 		for i := 0; i < len(text); i++ {
@@ -107,7 +113,7 @@ func (m *Map) AddFile(name, text string, included Pos) (Pos, bool) {
 				lines = append(lines, int32(i+1))
 			}
 		}
-		m.lineCache[key] = lines
+		m.lineCache[text] = lines
 	}
 	base := m.next
 	m.files = append(m.files, file{name: name, text: text, base: base, included: included, lines: lines})
@@ -115,18 +121,23 @@ func (m *Map) AddFile(name, text string, included Pos) (Pos, bool) {
 	return base, true
 }
 
-// AddExpansion adds one use of a macro and gives its number for AddToken.
-func (m *Map) AddExpansion(macro string, call Span, function bool) int32 {
-	m.expansions = append(m.expansions, expansion{macro: macro, call: call, function: function})
+// AddExpansion adds one use of a macro and gives its number for AddToken. call
+// is the macro's name, up to the closing parenthesis of a function-like one.
+func (m *Map) AddExpansion(macro string, call Span) int32 {
+	m.expansions = append(m.expansions, expansion{macro: macro, call: call})
 	return int32(len(m.expansions) - 1)
 }
 
 // AddToken adds a token made by an expansion and gives its range. spelled is
-// the range of the token's text, which may itself be in an expansion. It fails
-// past MaxMacroTokens.
-func (m *Map) AddToken(expansion int32, spelled Span) (Span, bool) {
+// the range of the token's text, which may itself be in an expansion; argument
+// tells a token that the call's arguments brought in from one of the macro's
+// body. It fails past MaxMacroTokens.
+func (m *Map) AddToken(expansion int32, spelled Span, argument bool) (Span, bool) {
 	if len(m.tokens) >= MaxMacroTokens {
 		return Span{}, false
+	}
+	if argument {
+		expansion = -expansion - 1
 	}
 	m.tokens = append(m.tokens, macroToken{spelled: spelled.Start, end: spelled.End, expansion: expansion})
 	// Even numbers are starts, odd ones ends: token i is -2i-2 and -2i-3.
@@ -172,27 +183,30 @@ func (m *Map) Spelling(p Pos) Pos {
 	return p
 }
 
-// Expansion follows a position to the outermost place that caused it: for a
-// token of a macro expansion the call in the file, else the position itself.
-func (m *Map) Expansion(p Pos) Pos {
+// Place follows a position to the text of the user that stands for it: for a
+// token of a macro's body the call of the outermost macro, for a token of an
+// argument the place where the argument is written, else the position itself.
+func (m *Map) Place(p Pos) Pos {
 	for p < 0 {
 		t, end, ok := m.token(p)
 		if !ok {
 			return 0
 		}
-		c := m.expansions[t.expansion].call
+		span := Span{t.spelled, t.end}
+		if e, argument := t.use(); !argument {
+			span = m.expansions[e].call
+		}
 		if end {
-			p = c.End
+			p = span.End
 		} else {
-			p = c.Start
+			p = span.Start
 		}
 	}
 	return p
 }
 
-// Position gives file, line and column of the outermost place that caused p:
-// what stands in the file that the user wrote, as Expansion finds it.
-func (m *Map) Position(p Pos) Position { return m.place(m.Expansion(p)) }
+// Position gives file, line and column of a position's Place.
+func (m *Map) Position(p Pos) Position { return m.place(m.Place(p)) }
 
 // place gives file, line and column of a position in a file.
 func (m *Map) place(p Pos) Position {
@@ -206,7 +220,7 @@ func (m *Map) place(p Pos) Position {
 }
 
 // Line gives the text of the line that Position names, without its end.
-func (m *Map) Line(p Pos) string { return m.lineAt(m.Expansion(p)) }
+func (m *Map) Line(p Pos) string { return m.lineAt(m.Place(p)) }
 
 func (m *Map) lineAt(p Pos) string {
 	f := m.fileOf(p)
@@ -224,7 +238,7 @@ func (m *Map) lineAt(p Pos) string {
 
 // Range gives the bytes of a file that a span covers, so that a tool can cut
 // them out or put others in their place. It fails where the span is not whole
-// inside one file: where a part of it comes out of a macro's body.
+// inside one file, such as where a part of it comes out of a macro's body.
 func (m *Map) Range(s Span) (file string, start, end int, ok bool) {
 	if s.Start <= 0 || s.End < s.Start {
 		return "", 0, 0, false
