@@ -212,15 +212,17 @@ type Timing struct{ GPU time.Duration }
 // SubmitError is a failed submit. The dispatches of a failed submit have run
 // fully, in part, or not at all.
 type SubmitError struct {
-	Label  string   // of the command buffer
-	Status string   // what the device says
-	Last   []string // labels of the last dispatches that were begun, oldest first, at most LabelRing
-	Err    error    // the cause, such as context.DeadlineExceeded; nil if there is none but Status
+	Label  string // of the command buffer
+	Status string // what the device says
+	// Last has the labels of the last dispatches, oldest first, at most LabelRing;
+	// it ends with the one that failed where the device knows which that is.
+	Last []string
+	Err  error // the cause, such as context.DeadlineExceeded; nil if there is none but Status
 }
 
 // Error is one line.
 func (e *SubmitError) Error() string {
-	last := "no dispatch began"
+	last := "no dispatch"
 	if len(e.Last) > 0 {
 		last = "last dispatches: " + strings.Join(e.Last, ", ")
 	}
