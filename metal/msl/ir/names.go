@@ -125,6 +125,7 @@ var opNames = [NumOps]string{
 	SgFill: "sgfill", SgDiag: "sgdiag", SgLoad: "sgload", SgStore: "sgstore", SgMMA: "sgmma",
 	SgElem: "sgelem", SgWith: "sgwith",
 	If: "if", Loop: "loop", Block: "block", Yield: "yield", Break: "break", Continue: "continue", Return: "return",
+	Declare: "declare",
 }
 
 // String gives the operation's name in the text form.

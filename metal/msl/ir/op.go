@@ -141,7 +141,8 @@ const (
 	SgWith
 
 	// Control. If: Args {I1}, Body {then, else}, both end in Yield (Args are the
-	// results) or leave. Loop: Args are the initial carried values, Body {body}
+	// results) or leave. Loop: Args are the initial carried values, Imm what the
+	// source asks of an unroller (an UnrollHint, which devices ignore), Body {body}
 	// whose Args are the carried ones; Continue gives the next ones, Break the
 	// Loop's results. Block: Body {body}; Break gives its results.
 	If
@@ -152,7 +153,22 @@ const (
 	Continue // Target: Loop
 	Return   // of the kernel
 
+	// Declare: Args {Ptr} of an alloca, whose content is indeterminate from here on.
+	// It is there between lowering and the passes and not in what devices get.
+	Declare
+
 	NumOps
+)
+
+// UnrollHint is what the source asks of a loop: nothing, UnrollNever, UnrollFull,
+// or UnrollFull plus a count.
+type UnrollHint uint64
+
+// The hints.
+const (
+	UnrollUnset UnrollHint = iota
+	UnrollNever
+	UnrollFull
 )
 
 // Pred is a comparison.

@@ -11,6 +11,11 @@ func (v *verifier) operation(i *Instr) error {
 			return fmt.Errorf("has no Mem")
 		}
 		return v.memory(i)
+	case Declare:
+		if len(i.Res) > 0 || i.Mem != nil {
+			return fmt.Errorf("has results or a Mem")
+		}
+		return v.args(i, Ptr)
 	case TgBarrier, SgBarrier, Fence:
 		if len(i.Res) > 0 || len(i.Args) > 0 {
 			return fmt.Errorf("has results or operands")
