@@ -2,20 +2,7 @@ package interp
 
 import (
 	"minfer/metal/mtl/soft/mem"
-)
-
-// Mode says what is checked while a kernel runs. Out-of-bounds accesses never
-// touch memory in any mode.
-type Mode uint8
-
-// The modes: Off checks bounds alone and reports nothing; Mem adds
-// uninitialised values; Race adds races between simdgroups, threadgroups and
-// dispatches; Strict adds races between the lanes of one simdgroup.
-const (
-	Off Mode = iota
-	Mem
-	Race
-	Strict
+	"minfer/metal/mtl/soft/san"
 )
 
 // Launch is one dispatch of a [Program]. The caller has validated it against the
@@ -33,7 +20,9 @@ type Launch struct {
 	Windows          []mem.Window
 	ThreadgroupBytes []int
 
-	Mode Mode
+	// San watches, where not nil. Out-of-bounds accesses never touch memory, with
+	// or without it.
+	San *san.Run
 	// Seed, if not 0, gives threadgroups and the simdgroups between barriers a
 	// random legal order instead of ascending.
 	Seed uint64

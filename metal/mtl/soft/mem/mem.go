@@ -1,43 +1,39 @@
 // Package mem holds the memory objects of the software Metal device: device
-// allocations, the windows of them that a dispatch binds, and which of their
-// bytes were ever written.
+// allocations and the windows of them that a dispatch binds.
 //
 // It decides nothing and checks nothing: the interpreter checks accesses against
-// a [Window], the sanitizer interprets [Buffer.Written]. A Buffer may be used by
-// one dispatch at a time; within a dispatch the interpreter's workers share it,
-// as the threadgroups of a GPU do, and touch distinct bytes unless the kernel
+// a [Window], the sanitizer knows which bytes were written. A Buffer may be used
+// by one dispatch at a time; within a dispatch the interpreter's workers share
+// it, as the threadgroups of a GPU do, and touch distinct bytes unless the kernel
 // itself races.
 package mem
 
 import (
 	"math/rand/v2"
 	"unsafe"
+
+	"minfer/metal/mtl/soft/san"
 )
 
 // Buffer is a device allocation.
 type Buffer struct {
 	Label string
 	Data  []byte
-	// Written has one byte for each byte of Data: 0 where neither host nor kernel
-	// wrote yet. It is nil where everything is written, so that weights cost
-	// nothing.
-	Written []byte
-	// Shadow is the sanitizer's state for this allocation, nil until it needs one.
-	Shadow any
+	// San is what the sanitizer knows of it, nil where nothing is checked.
+	San *san.Buffer
 }
 
-// New makes an allocation of size bytes that nobody wrote, aligned to 64 bytes
-// and filled with a pattern that is easy to see (a NaN as float and as half).
+// New makes an allocation of size bytes, aligned to 64 bytes and filled with a
+// pattern that is easy to see (a NaN as float and as half).
 func New(size int, label string) *Buffer {
-	b := &Buffer{Label: label, Data: Aligned(size), Written: make([]byte, size)}
+	b := &Buffer{Label: label, Data: Aligned(size)}
 	for i := range b.Data {
 		b.Data[i] = 0xff
 	}
 	return b
 }
 
-// Wrap makes an allocation of memory that the host wrote. data stays the
-// caller's.
+// Wrap makes an allocation of the caller's memory.
 func Wrap(data []byte, label string) *Buffer { return &Buffer{Label: label, Data: data} }
 
 // Aligned gives size zero bytes on a 64-byte boundary.
@@ -47,23 +43,8 @@ func Aligned(size int) []byte {
 	return raw[skip : skip+size : skip+size]
 }
 
-// MarkWritten notes that the host wrote n bytes from off on.
-func (b *Buffer) MarkWritten(off, n int) {
-	if b.Written == nil {
-		return
-	}
-	if n == len(b.Written) {
-		b.Written = nil
-		return
-	}
-	w := b.Written[off : off+n]
-	for i := range w {
-		w[i] = 1
-	}
-}
-
-// Fill overwrites all bytes with seeded noise without marking them as written:
-// what an undefined allocation may hold.
+// Fill overwrites all bytes with seeded noise: what an undefined allocation may
+// hold.
 func (b *Buffer) Fill(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0x6d656d))
 	for i := range b.Data {
@@ -83,11 +64,3 @@ type Window struct {
 
 // Bytes gives the window's memory.
 func (w *Window) Bytes() []byte { return w.Buffer.Data[w.Offset : w.Offset+w.Length] }
-
-// Written gives the window's part of Buffer.Written, nil where that is nil.
-func (w *Window) Written() []byte {
-	if w.Buffer.Written == nil {
-		return nil
-	}
-	return w.Buffer.Written[w.Offset : w.Offset+w.Length]
-}

@@ -1,0 +1,4 @@
+package lane
+
+// fast are the forms in assembly, nil where there is none.
+var fast [NumOps]Fn
