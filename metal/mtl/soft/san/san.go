@@ -122,6 +122,9 @@ type Object struct {
 	// loads. Mark: call Worker.StorePoison (or Define) at stores. All are false in
 	// mode off.
 	Track, Poison, Mark bool
+
+	id  int // in Run.objects
+	buf int // in Run.bufs; -1
 }
 
 // Access is one memory instruction executed by one simdgroup for the lanes in
