@@ -312,3 +312,30 @@ func TestAVX2AttnV(t *testing.T) {
 		}
 	}
 }
+
+// Products that underflow leave -0 in every lane. The f32 and f16 sums stay -0, a
+// bf16 sum becomes +0, and so does a sum of values where cells of the window are
+// unused.
+func TestAVX2NegativeZero(t *testing.T) {
+	tab := fast(t)
+	minus, plus := slices.Repeat([]float32{-0x1p-100}, 64), slices.Repeat([]float32{0x1p-100}, 256)
+	for typ, want := range map[gguf.Type]uint32{gguf.F32: 1 << 31, gguf.BF16: 0} {
+		w, a := make([]byte, typ.RowBytes(64)), make([]byte, typ.RowBytes(64))
+		tab.Quantize[typ](w, minus)
+		tab.Quantize[typ](a, plus[:64])
+		require.Equal(t, want, math.Float32bits(dot(Generic(), typ, w, a, 64)), "%v plain Go", typ)
+		require.Equal(t, want, math.Float32bits(dot(tab, typ, w, a, 64)), "%v", typ)
+		var four [4]float32
+		tab.Weights[typ].MatVec4(four[:], 1, w, 0, 1, a, 0, 64)
+		for _, s := range four {
+			require.Equal(t, want, math.Float32bits(s), "%v four rows", typ)
+		}
+	}
+	v, scratch, got := floatBytes(minus[:8]), make([]float32, 256), make([]float32, 8)
+	for n, want := range map[int]uint32{255: 0, 256: 1 << 31} {
+		tab.AttnVF32(got, v, 0, plus, n, scratch)
+		for _, s := range got {
+			require.Equal(t, want, math.Float32bits(s), "%d cells", n)
+		}
+	}
+}
