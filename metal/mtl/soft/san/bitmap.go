@@ -76,6 +76,9 @@ func (b *bitmap) put(off, n int, set bool) {
 				p = new(bitPage)
 				*p = *fullPage
 				b.pages[i] = p
+				if end := b.size - i<<bitPageShift; end < bitPageBytes {
+					putBits(p[:], end, bitPageBytes-end, false)
+				}
 			}
 			putBits(p[:], at, m, set)
 		}

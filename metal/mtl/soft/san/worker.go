@@ -325,7 +325,7 @@ func (w *Worker) OutOfBounds(sg int, a *Access, mask uint32, off *[Lanes]int64) 
 	for m := mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m)
 		f := w.event(kind, a.Obj, a.Pos, 0, sg, 1<<lane)
-		f.kind = a.Kind
+		f.kind, f.unit = a.Kind, a.ElemSize
 		at := off[lane]
 		f.first = at
 		// The bytes outside are what is reported: an access that straddles the end
@@ -355,7 +355,7 @@ func (w *Worker) Misaligned(sg int, a *Access, mask uint32, align int) {
 		return
 	}
 	f := w.event(kindMisaligned, a.Obj, a.Pos, 0, sg, mask)
-	f.kind, f.align = a.Kind, align
+	f.kind, f.align, f.unit = a.Kind, align, a.ElemSize
 	at := a.offset(bits.TrailingZeros32(mask))
 	f.first = at
 	w.found.add(f, at, int64(a.ElemSize*a.Count))
