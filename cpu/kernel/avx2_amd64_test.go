@@ -17,7 +17,7 @@ func TestAVX2Sums(t *testing.T) {
 	const d = 896
 	x := make([]float32, 4*d)
 	for i := range x {
-		x[i] = float32(math.Exp(8 * rng.NormFloat64()))
+		x[i] = float32(math.Exp(5 * rng.NormFloat64()))
 	}
 	var want, got [4]float64
 	for r := range want {
