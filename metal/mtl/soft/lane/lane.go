@@ -69,3 +69,9 @@ func FromBF16(h uint16) float32 { return bf16tof(uint32(h)) }
 
 // FMA1 is x*y+z rounded once.
 func FMA1(x, y, z float32) float32 { return fma(x, y, z) }
+
+// Bcast32 puts one value in all lanes.
+func Bcast32(d *[32]uint32, x uint32) { bcast32(d, x) }
+
+// Bcast64 puts one value in all lanes.
+func Bcast64(d *[32]uint64, x uint64) { bcast64(d, x) }
