@@ -1,6 +1,10 @@
 package pass
 
-import "minfer/metal/msl/ir"
+import (
+	"encoding/binary"
+
+	"minfer/metal/msl/ir"
+)
 
 // Simplify folds constants, applies identities, shares common subexpressions
 // (pure operations, and loads of constant memory), removes branches with a known
@@ -201,6 +205,15 @@ func (s *simplifier) instr(i *ir.Instr, out *[]*ir.Instr) (left bool) {
 }
 
 func (s *simplifier) constLoad(i *ir.Instr, out *[]*ir.Instr) {
+	if data := s.tableData(i); data != nil {
+		size := i.Mem.Elem.Size()
+		for n, r := range i.Res {
+			var w [8]byte
+			copy(w[:], data[n*size:(n+1)*size])
+			s.replace(r, s.constant(i.Mem.Elem, binary.LittleEndian.Uint64(w[:])))
+		}
+		return
+	}
 	k := key{op: i.Op, args: [3]ir.Value{i.Args[0]}, mem: *i.Mem}
 	if _, ok := s.find(k); ok {
 		for n, r := range i.Res {
@@ -215,6 +228,24 @@ func (s *simplifier) constLoad(i *ir.Instr, out *[]*ir.Instr) {
 		k.k = n
 		s.remember(k, r)
 	}
+}
+
+// tableData gives the bytes that a load at a constant place of a table reads.
+func (s *simplifier) tableData(i *ir.Instr) []byte {
+	p, off := i.Args[0], uint64(0)
+	if q, c, ok := s.constOp(p, ir.PtrAdd); ok {
+		p, off = q, c
+	}
+	d := s.defOf(p, ir.PtrTable)
+	if d == nil || i.Mem.Elem == ir.Ptr {
+		return nil
+	}
+	data := s.f.Tables[d.Imm].Data
+	n := uint64(i.Mem.Count * i.Mem.Elem.Size())
+	if off > uint64(len(data)) || n > uint64(len(data))-off {
+		return nil // an overrun, for the device to see
+	}
+	return data[off : off+n]
 }
 
 // pure folds and shares an operation with one result.

@@ -209,6 +209,8 @@ func (a *analysis) result(i *ir.Instr) Level {
 	switch i.Op {
 	case ir.Grid:
 		return gridLevel(ir.GridKind(i.Imm >> 2))
+	case ir.PtrParam:
+		return Dispatch // what is bound, and so what a load of constant memory gives
 	case ir.Load, ir.SgLoad:
 		switch {
 		case i.Op == ir.SgLoad:
