@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Line is one case as a user wrote it: a JSON object with an "op" and further
@@ -82,8 +83,8 @@ func parseLine(text []byte) (*Line, error) {
 		}
 		if key == "op" {
 			op, ok := v.(string)
-			if !ok || op == "" {
-				return nil, fmt.Errorf(`key "op" is %v: want the name of an op`, v)
+			if !ok || op == "" || strings.ContainsFunc(op, func(r rune) bool { return r <= ' ' || r > '~' }) {
+				return nil, fmt.Errorf(`key "op" is %s: want the name of an op`, show(v))
 			}
 			l.Op = op
 			l.used[key] = true
@@ -101,6 +102,14 @@ func parseLine(text []byte) (*Line, error) {
 		return nil, errors.New(`no key "op"`)
 	}
 	return l, nil
+}
+
+// show prints a value on one line, texts in quotes.
+func show(v any) string {
+	if s, ok := v.(string); ok {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprint(v)
 }
 
 // Errorf is an error about the line, with file and line number.
@@ -122,7 +131,7 @@ func (l *Line) Int(key string, lo, hi int) (int, error) {
 	}
 	n, ok := v.(json.Number)
 	if !ok {
-		return 0, l.Errorf("key %q is %v: want a whole number", key, v)
+		return 0, l.Errorf("key %q is %s: want a whole number", key, show(v))
 	}
 	i, err := strconv.Atoi(n.String())
 	if err != nil || i < lo || i > hi {
@@ -139,7 +148,7 @@ func (l *Line) Float32(key string) (float32, error) {
 	}
 	n, ok := v.(json.Number)
 	if !ok {
-		return 0, l.Errorf("key %q is %v: want a number", key, v)
+		return 0, l.Errorf("key %q is %s: want a number", key, show(v))
 	}
 	f, err := strconv.ParseFloat(n.String(), 32)
 	if err != nil || math.IsInf(f, 0) {
@@ -156,7 +165,7 @@ func (l *Line) Text(key string) (string, error) {
 	}
 	s, ok := v.(string)
 	if !ok {
-		return "", l.Errorf("key %q is %v: want a string", key, v)
+		return "", l.Errorf("key %q is %s: want a string", key, show(v))
 	}
 	return s, nil
 }
@@ -191,7 +200,7 @@ func (l *Line) Bool(key string) (bool, error) {
 	}
 	b, ok := v.(bool)
 	if !ok {
-		return false, l.Errorf("key %q is %v: want true or false", key, v)
+		return false, l.Errorf("key %q is %s: want true or false", key, show(v))
 	}
 	return b, nil
 }

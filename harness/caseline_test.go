@@ -36,7 +36,7 @@ func TestReadLines(t *testing.T) {
 	_, err = l.Int("n", 1, 15)
 	require.EqualError(t, err, `my.jsonl:1: mul_mat: no key "n"`)
 	_, err = l.Int("type", 1, 15)
-	require.EqualError(t, err, `my.jsonl:1: mul_mat: key "type" is q4_0: want a whole number`)
+	require.EqualError(t, err, `my.jsonl:1: mul_mat: key "type" is "q4_0": want a whole number`)
 	_, err = l.Int("eps", 1, 15)
 	require.Error(t, err)
 	absent, err := lines[1].Bool("bias")
@@ -49,6 +49,7 @@ func TestReadLinesErrors(t *testing.T) {
 		`[1]`:                       `f:1: not a JSON object: want {"op":"mul_mat",...}`,
 		`{"type":"q4_0"}`:           `f:1: no key "op"`,
 		`{"op":3}`:                  `f:1: key "op" is 3: want the name of an op`,
+		`{"op":"a\nb"}`:             `f:1: key "op" is "a\nb": want the name of an op`,
 		`{"op":"add","d":1,"d":2}`:  `f:1: key "d" appears twice`,
 		`{"op":"add","d":[1]}`:      `f:1: key "d": want a number, a string or a bool`,
 		`{"op":"add"} {"op":"mul"}`: `f:1: text after the JSON object`,

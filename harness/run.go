@@ -34,7 +34,9 @@ func (r *Runner) Select(cases []Case) []Case {
 	if r.ShardCount <= 1 {
 		return chosen
 	}
-	work := make([]int64, r.ShardCount)
+	// A shard that no case has reached yet has no work, so the first such takes the
+	// next case: more shards than cases stay empty.
+	work := make([]int64, min(r.ShardCount, len(chosen)))
 	var mine []Case
 	for _, c := range chosen {
 		least := 0

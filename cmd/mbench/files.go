@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"minfer/cmd/internal/cli"
@@ -48,7 +49,15 @@ func synthesize(ctx context.Context, s cli.Streams, args []string) (int, error) 
 	if o.MaxPartBytes, err = parseBytes(maxPart); err != nil {
 		return 0, fmt.Errorf("--max-part %q: %w", maxPart, err)
 	}
-	paths, err := synth.Write(out, o)
+	m, err := synth.Model(o)
+	if err != nil {
+		return 0, err
+	}
+	for i := range m.Tensors {
+		write := m.Tensors[i].WriteTo
+		m.Tensors[i].WriteTo = func(w io.Writer) error { return write(untilDone{ctx, w}) }
+	}
+	paths, err := gguf.Write(out, m, gguf.WriteOptions{MaxPartBytes: o.MaxPartBytes})
 	if err != nil {
 		return 0, err
 	}
@@ -56,6 +65,19 @@ func synthesize(ctx context.Context, s cli.Streams, args []string) (int, error) 
 		fmt.Fprintln(s.Stdout, p)
 	}
 	return harness.ExitHeld, nil
+}
+
+// untilDone is a writer that fails once its context is done.
+type untilDone struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (u untilDone) Write(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.w.Write(p)
 }
 
 // sizes lists the sizes of every architecture.
@@ -112,6 +134,9 @@ func quantize(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	set.BoolVarP(&quiet, "quiet", "q", false, "do not list the tensors")
 	if err := cli.Parse(set, args, 3, 3); err != nil {
 		return 0, err
+	}
+	if o.Workers < 0 {
+		return 0, fmt.Errorf("quantize: --threads %d: want at least 1, or 0 for one per core", o.Workers)
 	}
 	mix, err := quant.ParseMix(set.Arg(2))
 	if err != nil {

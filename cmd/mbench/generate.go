@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -64,15 +65,16 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("--cache-type %q: want f16 or f32", cache)
 	}
+	if n < -1 {
+		return 0, fmt.Errorf("-n %d: want a number of tokens, or -1 for as many as the context allows", n)
+	}
 	if file != "" {
 		if prompt != "" {
 			return 0, errors.New("--prompt and --prompt-file exclude each other")
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
+		if prompt, err = readPrompt(file); err != nil {
 			return 0, fmt.Errorf("--prompt-file: %w", err)
 		}
-		prompt = string(text)
 	}
 	if prompt == "" {
 		return 0, errors.New("--prompt TEXT is needed")
@@ -121,6 +123,9 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		return 0, err
 	}
 	defer ses.Close()
+	if need, have := ses.Cache().Bytes(), cli.Memory(); have > 0 && need > have {
+		return 0, fmt.Errorf("a context of %d tokens needs %d MiB of KV cache, this machine has %d MiB: want a smaller --ctx", ses.NCtx(), need>>20, have>>20)
+	}
 
 	ids := t.Encode(prompt, tokenizer.Options{AddSpecial: true, ParseSpecial: special})
 	var stop func(int32) bool
@@ -128,6 +133,10 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		stop = t.IsEOG
 	}
 	stream := t.NewStream()
+	// Bad input shows before any output.
+	if room := ses.NCtx(); len(ids) > room {
+		return 0, fmt.Errorf("the prompt has %d tokens: the context of %d tokens has room for %d", len(ids), room, room)
+	}
 	fmt.Fprint(s.Stdout, prompt)
 	start := time.Now()
 	var first time.Time
@@ -152,6 +161,22 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		return harness.ExitFailed, nil
 	}
 	return harness.ExitHeld, nil
+}
+
+// maxPrompt bounds a prompt file, in bytes; a device file may have no end.
+const maxPrompt = 64 << 20
+
+func readPrompt(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxPrompt+1))
+	if err == nil && len(text) > maxPrompt {
+		err = fmt.Errorf("%s: more than %d MiB", path, maxPrompt>>20)
+	}
+	return string(text), err
 }
 
 // rate prints a number of tokens and their rate.

@@ -63,6 +63,9 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	case format != "table" && format != "json":
 		return 0, fmt.Errorf("unknown format %q: want table or json", format)
 	}
+	if levers.CacheType != "" && !set.Changed("cache-type") {
+		cache = levers.CacheType
+	}
 	if o.KVType, err = gguf.ParseType(cache); err != nil {
 		return 0, fmt.Errorf("--cache-type %q: want f16 or f32", cache)
 	}

@@ -38,6 +38,9 @@ func record(_ context.Context, s cli.Streams, args []string) (int, error) {
 	if err := cli.Parse(set, args, 0, 0); err != nil {
 		return 0, err
 	}
+	if keep < 0 {
+		return 0, fmt.Errorf("record: --keep %d: want at least 0", keep)
+	}
 	levers, err := lever.Parse(s.Environ)
 	if err != nil {
 		return 0, err

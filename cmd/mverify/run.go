@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,6 +97,9 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if f.cases != "" && (len(chosen) != 1 || chosen[0].Name() != ops.Suite{}.Name()) {
+		return 0, fmt.Errorf("--cases %s: its lines are op cases: want --suite ops, not %q", f.cases, f.suites)
+	}
 	runner := harness.Runner{FailFast: f.failFast, Observe: cli.Progress(s.Stderr, f.suites)}
 	if runner.Filter, err = compileFilter(f.filter); err != nil {
 		return 0, err
@@ -162,7 +166,7 @@ func (f *flags) environment(levers lever.Levers) (*suites.Env, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if !known(harness.Formats, f.format) {
+	if !slices.Contains(harness.Formats, f.format) {
 		return nil, "", fmt.Errorf("unknown format %q: want one of %s", f.format, strings.Join(harness.Formats, ", "))
 	}
 	if strings.Contains(f.devices, ",") {
@@ -227,6 +231,9 @@ func chooseSuites(names string) ([]suites.Suite, error) {
 		found := false
 		for _, s := range allSuites {
 			if s.Name() == strings.TrimSpace(name) {
+				if slices.ContainsFunc(chosen, func(c suites.Suite) bool { return c.Name() == s.Name() }) {
+					return nil, fmt.Errorf("--suite %q: %s is named twice", names, s.Name())
+				}
 				chosen = append(chosen, s)
 				found = true
 			}
@@ -236,15 +243,6 @@ func chooseSuites(names string) ([]suites.Suite, error) {
 		}
 	}
 	return chosen, nil
-}
-
-func known(list []string, name string) bool {
-	for _, n := range list {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 func compileFilter(expr string) (*regexp.Regexp, error) {
@@ -258,7 +256,10 @@ func compileFilter(expr string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// parseShard reads I/N with 1 <= I <= N.
+// maxShards is more than any suite has cases.
+const maxShards = 1 << 16
+
+// parseShard reads I/N with 1 <= I <= N <= maxShards.
 func parseShard(s string) (index, count int, err error) {
 	if s == "" {
 		return 1, 1, nil
@@ -266,8 +267,8 @@ func parseShard(s string) (index, count int, err error) {
 	i, n, ok := strings.Cut(s, "/")
 	index, err1 := strconv.Atoi(i)
 	count, err2 := strconv.Atoi(n)
-	if !ok || err1 != nil || err2 != nil || index < 1 || index > count {
-		return 0, 0, fmt.Errorf("--shard %q: want I/N with 1 <= I <= N", s)
+	if !ok || err1 != nil || err2 != nil || index < 1 || index > count || count > maxShards {
+		return 0, 0, fmt.Errorf("--shard %q: want I/N with 1 <= I <= N <= %d", s, maxShards)
 	}
 	return index, count, nil
 }

@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -255,9 +256,9 @@ func (c *cursor) keyValue(p *part, i, n uint64) error {
 		return err
 	}
 	if _, twice := p.kv[key]; twice {
-		return p.errorf(start, "key %q: found twice, want every key once", key)
+		return p.errorf(start, "key %s: found twice, want every key once", quote(key))
 	}
-	what := fmt.Sprintf("key %q", key)
+	what := "key " + quote(key)
 	kind, err := c.u32(what + ": value type")
 	if err != nil {
 		return err
@@ -571,11 +572,20 @@ func checkName(s string, limit int) error {
 	case len(s) > limit:
 		return fmt.Errorf("a name of %d bytes, want at most %d", len(s), limit)
 	case !utf8.ValidString(s):
-		return fmt.Errorf("name %q is not UTF-8", s)
+		return fmt.Errorf("name %s is not UTF-8", quote(s))
 	case strings.ContainsRune(s, 0):
-		return fmt.Errorf("name %q contains a zero byte", s)
+		return fmt.Errorf("name %s contains a zero byte", quote(s))
 	}
 	return nil
+}
+
+// quote quotes a name out of a file, cut where it is longer than a line's worth.
+func quote(s string) string {
+	const most = 128
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprintf("%q...", s[:most])
 }
 
 func plural(n int, noun string) string {

@@ -47,6 +47,9 @@ type Options struct {
 	MaxPartBytes int64
 }
 
+// maxLayers is far above any real model.
+const maxLayers = 1000
+
 // Write makes the file and returns the paths of its parts: path alone, or
 // PREFIX-00001-of-0000N.gguf and so on where path is PREFIX.gguf.
 func Write(path string, o Options) ([]string, error) {
@@ -90,8 +93,8 @@ func (o Options) shape() (h model.Hparams, factors bool, err error) {
 		return h, false, err
 	}
 	h, factors = s.Hparams, s.factors
-	if o.Layers < 0 {
-		return h, false, fmt.Errorf("synth: %d layers, want at least 1, or 0 for the size's own number", o.Layers)
+	if o.Layers < 0 || o.Layers > maxLayers {
+		return h, false, fmt.Errorf("synth: %d layers, want 1 to %d, or 0 for the size's own number", o.Layers, maxLayers)
 	}
 	if o.Layers > 0 {
 		h.NLayer = o.Layers

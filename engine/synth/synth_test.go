@@ -212,7 +212,7 @@ func TestOptions(t *testing.T) {
 	}{
 		{synth.Options{Arch: "gpt2", Size: "tiny"}, `synth: unknown architecture "gpt2": want one of qwen2, qwen3, llama`},
 		{synth.Options{Arch: "qwen3", Size: "0.5b"}, `synth: unknown size "0.5b" of qwen3: want one of tiny, 0.6b, 1.7b, 4b, 8b`},
-		{synth.Options{Arch: "qwen3", Size: "tiny", Layers: -1}, "synth: -1 layers, want at least 1, or 0 for the size's own number"},
+		{synth.Options{Arch: "qwen3", Size: "tiny", Layers: -1}, "synth: -1 layers, want 1 to 1000, or 0 for the size's own number"},
 		{synth.Options{Arch: "qwen3", Size: "tiny", RopeFactors: &yes}, "synth: rope factors for qwen3, want them for llama only"},
 		{synth.Options{Arch: "qwen3", Size: "tiny", RopeScaling: "ntk"}, `synth: rope scaling "ntk", want none, linear or yarn`},
 		{synth.Options{Arch: "qwen3", Size: "tiny", RopeFactor: -1}, "synth: rope factor -1, want a number above 0"},

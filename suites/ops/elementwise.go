@@ -26,7 +26,7 @@ func parseElementwise(l *harness.Line) (opCase, error) {
 	if err := ints(l, map[string]*int{"d": &c.d, "rows": &c.rows}, maxDim); err != nil {
 		return nil, err
 	}
-	return bounded(l, c)
+	return bounded(l, c, c.work())
 }
 
 func (c *elementwise) id() (string, []harness.Param) {
@@ -75,7 +75,7 @@ func parseScale(l *harness.Line) (opCase, error) {
 	if c.factor, err = l.Float32("scale"); err != nil {
 		return nil, err
 	}
-	return bounded(l, c)
+	return bounded(l, c, c.work())
 }
 
 func (c *scale) id() (string, []harness.Param) {

@@ -17,6 +17,7 @@ const (
 	maxDim   = 1 << 20
 	maxCount = 1 << 16
 	maxWork  = 1 << 34
+	maxSize  = 1 << 28 // elements of one tensor
 )
 
 // weightType reads the key "type" as a weight type.
@@ -63,8 +64,14 @@ func ints(l *harness.Line, dst map[string]*int, limit int) error {
 	return nil
 }
 
-// bounded refuses a case that would not fit in memory or in a working day.
-func bounded(l *harness.Line, c opCase) (opCase, error) {
+// bounded refuses a case that would not fit in memory or in a working day. sizes
+// are the elements of its largest tensors.
+func bounded(l *harness.Line, c opCase, sizes ...int64) (opCase, error) {
+	for _, n := range sizes {
+		if n > maxSize {
+			return nil, l.Errorf("the case has a tensor of %d elements: want at most %d", n, maxSize)
+		}
+	}
 	if w := c.work(); w < 0 || w > maxWork {
 		return nil, l.Errorf("the case has %d operations: want at most %d", w, int64(maxWork))
 	}
@@ -90,7 +97,7 @@ func parseMulMat(l *harness.Line) (opCase, error) {
 	if c.bias, err = l.Bool("bias"); err != nil {
 		return nil, err
 	}
-	return bounded(l, c)
+	return bounded(l, c, product(c.m, c.k), product(c.n, c.k), product(c.m, c.n))
 }
 
 func (c *mulMat) id() (string, []harness.Param) {
@@ -141,7 +148,7 @@ func parseBatchMulMat(l *harness.Line) (opCase, error) {
 	if err := ints(l, map[string]*int{"m": &c.m, "n": &c.n, "k": &c.k, "b": &c.b}, maxCount); err != nil {
 		return nil, err
 	}
-	return bounded(l, c)
+	return bounded(l, c, product(c.m, c.k, c.b), product(c.n, c.k, c.b), product(c.m, c.n, c.b))
 }
 
 func (c *batchMulMat) id() (string, []harness.Param) {

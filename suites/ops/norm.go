@@ -25,7 +25,7 @@ func parseRmsNorm(l *harness.Line) (opCase, error) {
 	if c.eps, err = epsilon(l); err != nil {
 		return nil, err
 	}
-	return bounded(l, c)
+	return bounded(l, c, c.work())
 }
 
 // epsilon reads "eps", which must not be negative.
@@ -82,7 +82,7 @@ func parseQkNorm(l *harness.Line) (opCase, error) {
 	if c.eps, err = epsilon(l); err != nil {
 		return nil, err
 	}
-	return bounded(l, c)
+	return bounded(l, c, c.work())
 }
 
 func (c *qkNorm) id() (string, []harness.Param) {

@@ -26,7 +26,7 @@ func parseGetRows(l *harness.Line) (opCase, error) {
 	if err := ints(l, map[string]*int{"d": &c.d, "table_rows": &c.rows, "n_ids": &c.ids}, maxDim); err != nil {
 		return nil, err
 	}
-	return bounded(l, c)
+	return bounded(l, c, product(c.d, c.rows), product(c.d, c.ids))
 }
 
 func (c *getRows) id() (string, []harness.Param) {
@@ -86,7 +86,7 @@ func parseKvStore(l *harness.Line) (opCase, error) {
 	if c.n, err = l.Int("n_rows", 0, c.rows); err != nil {
 		return nil, err
 	}
-	return bounded(l, c)
+	return bounded(l, c, c.work())
 }
 
 func (c *kvStore) id() (string, []harness.Param) {

@@ -79,6 +79,9 @@ func Run(ctx context.Context, lib *llamacpp.Lib, o Options) (*Record, error) {
 		return nil, err
 	}
 	rec := &Record{Model: o.Path, Threads: o.Threads, KV: o.KVType.String(), Weights: weightBytes(m)}
+	if o.Prompt > m.NCtxTrain || o.Depth > m.NCtxTrain || o.Generate > m.NCtxTrain-o.Depth {
+		return nil, fmt.Errorf("%s: a prefill of %d tokens and a decode of %d at depth %d: want them within the model's context of %d", o.Path, o.Prompt, o.Generate, o.Depth, m.NCtxTrain)
+	}
 	nCtx := max(o.Prompt, o.Depth+o.Generate) + 1
 	ours, err := session.New(m, session.Options{Backends: []graph.Backend{o.Backend}, NCtx: nCtx, KVType: o.KVType})
 	if err != nil {
@@ -117,6 +120,9 @@ func Run(ctx context.Context, lib *llamacpp.Lib, o Options) (*Record, error) {
 	limit := newReadLoop(o.Threads)
 	err = rec.measure(ctx, o, fmt.Sprintf("decode %d at depth %d", o.Generate, o.Depth), o.Generate, sides, limit, func(c contender) error {
 		for i := range o.Generate {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			if err := c.eval(tokens[o.Depth+i:][:1]); err != nil {
 				return err
 			}

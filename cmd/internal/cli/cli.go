@@ -38,17 +38,51 @@ func Main(name string, run func(ctx context.Context, s Streams, args []string) (
 
 // Run is Main without the process: it gives the exit code.
 func Run(ctx context.Context, name string, s Streams, args []string, run func(ctx context.Context, s Streams, args []string) (int, error)) int {
+	out := &output{w: s.Stdout}
+	s.Stdout = out
 	code, err := run(ctx, s, args)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("standard output: %w", out.err)
+	}
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		return harness.ExitHeld
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		fmt.Fprintf(s.Stderr, "%s: interrupted\n", name)
+		return harness.ExitFailed
 	case err != nil:
 		for _, line := range strings.Split(err.Error(), "\n") {
-			fmt.Fprintf(s.Stderr, "%s: %s\n", name, line)
+			fmt.Fprintf(s.Stderr, "%s: %s\n", name, clip(line))
 		}
 		return harness.ExitBadInput
 	}
 	return code
+}
+
+// output remembers the first failure to write, so that a result that was lost
+// (a full disk) is not reported as done.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// maxMessage bounds a line of an error, in bytes: names and values that came out
+// of a file may have any length.
+const maxMessage = 1000
+
+func clip(line string) string {
+	if len(line) <= maxMessage {
+		return line
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(line[:maxMessage], ""), len(line))
 }
 
 // Flags makes a flag set whose usage goes to stdout when asked for with --help

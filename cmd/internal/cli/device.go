@@ -14,6 +14,9 @@ import (
 func Device(name string, l lever.Levers) (suites.Device, error) {
 	switch name {
 	case "cpu":
+		if l.Trace != "" {
+			return suites.Device{}, fmt.Errorf("MINFER_TRACE=%s: device cpu writes no node values: unset it", l.Trace)
+		}
 		o := cpu.Options{}
 		if l.CPULevel != "" {
 			level, err := cpu.ParseLevel(l.CPULevel)
