@@ -96,7 +96,7 @@ type NamePart struct {
 	Range
 	Kind     NameKind
 	Ident    string // identifier; the operator's spelling ("+", "()", "[]", "+=") for NameOperator; the class's for NameDestructor
-	Conv     Type   // target of a NameConversion
+	Conv     Type   // target of a NameConversion; the *DecltypeType of a NameDecltype
 	Template bool   // written with the `template` keyword in front
 	HasArgs  bool   // written with <...>, possibly empty
 	Args     []TemplateArg
@@ -111,6 +111,7 @@ const (
 	NameOperator            // operator+
 	NameConversion          // operator float()
 	NameDestructor          // ~S
+	NameDecltype            // decltype(x), as the first part: decltype(x)::value
 )
 
 // TemplateArg is one template argument: exactly one of Type and Expr is set.

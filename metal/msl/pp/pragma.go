@@ -70,7 +70,7 @@ func (p *preprocessor) keepPragma(at source.Span, toks []lex.Token) {
 		}
 		toks = append(toks[:2:2], p.expandList(toks[2:])...)
 	case "METAL":
-	case "mark", "GCC", "region", "endregion", "message", "push_macro", "pop_macro":
+	case "mark", "unused", "GCC", "region", "endregion", "message", "push_macro", "pop_macro":
 		return
 	default:
 		words := make([]string, 0, len(toks))

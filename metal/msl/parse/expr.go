@@ -1,0 +1,778 @@
+package parse
+
+import (
+	"strings"
+
+	"minfer/metal/msl/ast"
+	"minfer/metal/msl/lex"
+	"minfer/metal/msl/source"
+)
+
+// expr reads an expression with commas.
+func (p *parser) expr() ast.Expr {
+	x := p.assign()
+	for n := 0; p.at(",") && !p.peek(1).Is("..."); n++ {
+		op := p.advance()
+		y := p.assign()
+		x = binary(op, x, y)
+		if !p.chain(n) {
+			break
+		}
+	}
+	return x
+}
+
+// chain bounds the operands of one chain of operators.
+func (p *parser) chain(n int) bool {
+	if n < maxChain {
+		return true
+	}
+	p.fail(source.Errorf(p.tok().Span(), "expression too long: at most %d operators in a row are read", maxChain))
+	return false
+}
+
+// between gives the range over two nodes.
+func between(x, y ast.Node) ast.Range {
+	return ast.Range{Start: x.Span().Start, End: y.Span().End}
+}
+
+func binary(op lex.Token, x, y ast.Expr) ast.Expr {
+	return &ast.BinaryExpr{Range: between(x, y), Op: op.Text, OpPos: ast.Range{Start: op.Pos, End: op.End}, X: x, Y: y}
+}
+
+// assignOps are the assignment operators.
+var assignOps = map[string]bool{
+	"=": true, "+=": true, "-=": true, "*=": true, "/=": true, "%=": true, "&=": true, "|=": true, "^=": true, "<<=": true, ">>=": true,
+}
+
+// assign reads an expression without commas.
+func (p *parser) assign() ast.Expr {
+	defer p.leave()
+	if !p.enter() {
+		return &ast.BadExpr{Range: p.here()}
+	}
+	x := p.conditional()
+	op := p.tok()
+	if op.Kind != lex.Punct || !assignOps[op.Text] || p.angle && op.Text == ">>=" {
+		return x
+	}
+	p.advance()
+	y := p.initClause()
+	return &ast.AssignExpr{Range: between(x, y), Op: op.Text, OpPos: ast.Range{Start: op.Pos, End: op.End}, X: x, Y: y}
+}
+
+// here is the range of the current token.
+func (p *parser) here() ast.Range {
+	t := p.tok()
+	return ast.Range{Start: t.Pos, End: t.End}
+}
+
+// initClause reads an expression without commas or a list in braces.
+func (p *parser) initClause() ast.Expr {
+	if p.at("{") {
+		return p.initList()
+	}
+	return p.assign()
+}
+
+// conditional reads c ? a : b and what binds closer.
+func (p *parser) conditional() ast.Expr {
+	c := p.binaryExpr(0)
+	if !p.at("?") {
+		return c
+	}
+	defer p.leave()
+	if !p.enter() {
+		return c
+	}
+	open := p.advance()
+	angle := p.angle
+	p.angle = false
+	a := p.expr()
+	p.angle = angle
+	if !p.accept(":") {
+		t := p.tok()
+		p.fail(source.Errorf(t.Span(), "expected ':' of a conditional expression, found %s", t.Describe()).Note(open.Span(), "to match this '?'"))
+		return c
+	}
+	b := p.assign()
+	return &ast.CondExpr{Range: between(c, b), Cond: c, Then: a, Else: b}
+}
+
+// precedence of the binary operators, the loosest first.
+var precedence = map[string]int{
+	"||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
+	"<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10, ".*": 11, "->*": 11,
+}
+
+// binaryExpr reads operators that bind closer than level.
+func (p *parser) binaryExpr(level int) ast.Expr {
+	x := p.unary()
+	for n := 0; ; n++ {
+		op := p.tok()
+		if op.Kind != lex.Punct {
+			return x
+		}
+		prec := precedence[op.Text]
+		if prec <= level || p.angle && (op.Text == ">" || op.Text == ">>") {
+			return x
+		}
+		if p.peek(1).Is("...") || !p.chain(n) {
+			return x // a fold's operator is not ours
+		}
+		p.advance()
+		y := p.binaryExpr(prec)
+		x = binary(op, x, y)
+	}
+}
+
+// unary reads prefix operators and casts.
+func (p *parser) unary() ast.Expr {
+	defer p.leave()
+	if !p.enter() {
+		return &ast.BadExpr{Range: p.here()}
+	}
+	t := p.tok()
+	switch t.Text {
+	case "+", "-", "!", "~", "*", "&", "++", "--", "__extension__":
+		if t.Kind == lex.Punct || t.Kind == lex.Ident {
+			p.advance()
+			x := p.unary()
+			return &ast.UnaryExpr{Range: p.from(t.Pos), Op: t.Text, X: x}
+		}
+	case "(":
+		if x := p.cast(); x != nil {
+			return x
+		}
+	case "sizeof", "alignof", "__alignof__", "__alignof":
+		if t.Kind == lex.Ident {
+			return p.sizeof()
+		}
+	case "new", "delete", "throw", "try", "asm", "__asm", "goto":
+		if t.Kind == lex.Ident {
+			p.fail(source.Errorf(t.Span(), "'%s' is not in the language", t.Text))
+			return &ast.BadExpr{Range: p.here()}
+		}
+	}
+	return p.postfix(p.primary())
+}
+
+// cast reads (type)x, or nothing where the parenthesis is not around a type.
+func (p *parser) cast() ast.Expr {
+	open := p.tok()
+	if !p.mayCast() {
+		return nil
+	}
+	var typ ast.Type
+	bare := false
+	ok := p.try(asCast, func() bool {
+		p.advance()
+		angle := p.angle
+		p.angle = false
+		known := p.startsType()
+		typ = p.typeID()
+		p.angle = angle
+		_, isName := typ.(*ast.NamedType)
+		bare = isName && !known
+		return p.accept(")") && (!bare || p.startsOperand())
+	})
+	if !ok {
+		return nil
+	}
+	c := &ast.CastExpr{Type: typ}
+	if p.at("{") {
+		c.X = p.initList()
+	} else {
+		c.X = p.unary()
+	}
+	c.Range = p.from(open.Pos)
+	return c
+}
+
+// mayCast reports whether what stands in the parenthesis may be a type.
+func (p *parser) mayCast() bool {
+	t := p.peek(1)
+	if t.Kind != lex.Ident && !t.Is("::") {
+		return false
+	}
+	if !isName(t) && !t.Is("::") {
+		return true // a keyword: the trial tells
+	}
+	n := p.scanName(1)
+	switch {
+	case n.next == 0 || n.e.kind.isValue() || n.e.kind == namespaceName:
+		return false
+	case n.e.kind.isType():
+		return true
+	}
+	next := p.peek(n.next)
+	return next.Is(")") || p.looksDeclared(n.next, true)
+}
+
+// startsOperand reports whether the current token can only start an operand:
+// behind (x) it makes x a type.
+func (p *parser) startsOperand() bool {
+	switch t := p.tok(); t.Kind {
+	case lex.Number, lex.Char, lex.String:
+		return true
+	case lex.Ident:
+		return isName(t) || t.Text == "this" || t.Text == "true" || t.Text == "false" || t.Text == "nullptr" || strings.HasSuffix(t.Text, "_cast")
+	default:
+		return t.Is("!") || t.Is("~") || t.Is("{")
+	}
+}
+
+// sizeof reads sizeof and alignof.
+func (p *parser) sizeof() ast.Expr {
+	t := p.advance()
+	if t.Text == "sizeof" && p.accept("...") {
+		s := &ast.SizeofPackExpr{}
+		open := p.tok()
+		if p.expect("(", "behind sizeof...") {
+			n := p.tok()
+			if !isName(n) {
+				p.expected("the name of a pack")
+			}
+			p.advance()
+			s.Name = ast.Ident{Range: ast.Range{Start: n.Pos, End: n.End}, Name: n.Text}
+			p.closeWith(")", open)
+		}
+		s.Range = p.from(t.Pos)
+		return s
+	}
+	s := &ast.SizeofExpr{Align: t.Text != "sizeof"}
+	if p.at("(") {
+		var typ ast.Type
+		ok := p.try(asSizeofType, func() bool {
+			p.advance()
+			if !p.startsType() {
+				return false
+			}
+			angle := p.angle
+			p.angle = false
+			typ = p.typeID()
+			p.angle = angle
+			return p.accept(")") && !p.at("{")
+		})
+		if ok {
+			s.Type = typ
+			s.Range = p.from(t.Pos)
+			return s
+		}
+	}
+	s.X = p.unary()
+	s.Range = p.from(t.Pos)
+	return s
+}
+
+// primary reads an operand.
+func (p *parser) primary() ast.Expr {
+	t := p.tok()
+	r := ast.Range{Start: t.Pos, End: t.End}
+	switch t.Kind {
+	case lex.Number:
+		p.advance()
+		return p.number(t, r)
+	case lex.Char:
+		p.advance()
+		v, err := lex.UnquoteChar(t.Text)
+		if err != nil {
+			p.report(source.Errorf(r.Span(), "%v", err))
+		}
+		return &ast.CharLit{Range: r, Value: v}
+	case lex.String:
+		return p.stringLit()
+	case lex.Punct:
+		switch t.Text {
+		case "(":
+			return p.paren()
+		case "[":
+			return p.lambda()
+		case "{":
+			p.expected("an expression")
+			return &ast.BadExpr{Range: r}
+		}
+	case lex.Ident:
+		if x := p.word(t, r); x != nil {
+			return x
+		}
+	}
+	if t.Is("::") || isName(t) || t.Is("operator") {
+		return p.nameExpr()
+	}
+	if t.Kind == lex.Ident && p.startsType() {
+		p.fail(source.Errorf(t.Span(), "expected an expression, found %s, which starts a type", t.Describe()))
+		return &ast.BadExpr{Range: r}
+	}
+	p.expected("an expression")
+	return &ast.BadExpr{Range: r}
+}
+
+// number reads a numeric literal.
+func (p *parser) number(t lex.Token, r ast.Range) ast.Expr {
+	n, err := lex.ParseNumber(t.Text)
+	if err != nil {
+		p.report(source.Errorf(r.Span(), "%v", err))
+		return &ast.IntLit{Range: r, Base: 10}
+	}
+	if n.Float {
+		return &ast.FloatLit{Range: r, Text: n.Text, Suffix: n.Suffix}
+	}
+	return &ast.IntLit{Range: r, Value: n.Int, Base: n.Base, Unsigned: n.Unsigned, Long: n.Long}
+}
+
+// stringLit reads adjacent string literals as one.
+func (p *parser) stringLit() *ast.StringLit {
+	s := &ast.StringLit{}
+	start := p.tok().Pos
+	var b strings.Builder
+	for p.tok().Kind == lex.String {
+		t := p.advance()
+		v, err := lex.Unquote(t.Text)
+		if err != nil {
+			p.report(source.Errorf(t.Span(), "%v", err))
+		}
+		b.WriteString(v)
+	}
+	s.Value = b.String()
+	s.Range = p.from(start)
+	return s
+}
+
+// word reads an operand that starts with a keyword, nil if there is none.
+func (p *parser) word(t lex.Token, r ast.Range) ast.Expr {
+	switch t.Text {
+	case "true", "false":
+		p.advance()
+		return &ast.BoolLit{Range: r, Value: t.Text == "true"}
+	case "nullptr":
+		p.advance()
+		return &ast.NullLit{Range: r}
+	case "this":
+		p.advance()
+		return &ast.ThisExpr{Range: r}
+	case "static_cast":
+		return p.namedCast(ast.StaticCast)
+	case "reinterpret_cast":
+		return p.namedCast(ast.ReinterpretCast)
+	case "const_cast":
+		return p.namedCast(ast.ConstCast)
+	case "dynamic_cast":
+		return p.namedCast(ast.DynamicCast)
+	case "typename", "decltype", "__decltype":
+		if p.peek(p.skipDecltype(0)).Is("::") {
+			return p.nameExpr()
+		}
+		s := p.specifierOnly()
+		return p.construct(s)
+	}
+	if basicWords[t.Text] {
+		return p.construct(p.specifierOnly())
+	}
+	if next := p.peek(1); next.Is("(") && (strings.HasPrefix(t.Text, "__is_") || strings.HasPrefix(t.Text, "__has_")) && p.lookup(t.Text).kind == unknownName {
+		return p.trait()
+	}
+	return nil
+}
+
+// specifierOnly reads a type of specifiers alone, for T(x).
+func (p *parser) specifierOnly() ast.Type {
+	start := p.tok()
+	s := p.specifierList(inTypeID)
+	if s.base == nil {
+		if !p.failed {
+			p.expected("a type")
+		}
+		return &ast.AutoType{Range: ast.Range{Start: start.Pos, End: start.End}}
+	}
+	return s.base
+}
+
+// trait reads a compiler's own predicate on types: __is_same(A, B).
+func (p *parser) trait() ast.Expr {
+	t := p.advance()
+	r := ast.Range{Start: t.Pos, End: t.End}
+	c := &ast.CallExpr{Fn: &ast.NameExpr{Range: r, Name: &ast.Name{Range: r, Parts: []ast.NamePart{{Range: r, Ident: t.Text}}}}}
+	open := p.advance()
+	for !p.at(")") && !p.failed && !p.stopped {
+		c.Args = append(c.Args, p.typeOrExpr())
+		if !p.accept(",") {
+			break
+		}
+	}
+	p.closeWith(")", open)
+	c.Range = p.from(t.Pos)
+	return c
+}
+
+// typeOrExpr reads an argument that may be a type: it is a *ast.TypeExpr then.
+func (p *parser) typeOrExpr() ast.Expr {
+	start := p.tok().Pos
+	var typ ast.Type
+	ok := p.startsType() && p.try(asType, func() bool {
+		angle := p.angle
+		p.angle = false
+		typ = p.typeID()
+		p.angle = angle
+		return p.at(",") || p.at(")")
+	})
+	if ok {
+		return &ast.TypeExpr{Range: p.from(start), Type: typ}
+	}
+	return p.assign()
+}
+
+// namedCast reads static_cast<T>(x) and its like.
+func (p *parser) namedCast(kind ast.CastKind) ast.Expr {
+	t := p.advance()
+	c := &ast.NamedCastExpr{Kind: kind}
+	open := p.tok()
+	if !p.expect("<", "behind "+t.Text) {
+		return &ast.BadExpr{Range: p.from(t.Pos)}
+	}
+	angle := p.angle
+	p.angle = true
+	c.Type = p.typeID()
+	p.closeAngle(open)
+	p.angle = false
+	open = p.tok()
+	if p.expect("(", "behind "+t.Text+"<...>") {
+		c.X = p.expr()
+		p.closeWith(")", open)
+	} else {
+		c.X = &ast.BadExpr{Range: p.here()}
+	}
+	p.angle = angle
+	c.Range = p.from(t.Pos)
+	return c
+}
+
+// nameExpr reads a name; if it is a type's, a construction.
+func (p *parser) nameExpr() ast.Expr {
+	start := p.tok()
+	n, e := p.name(inExpr)
+	if e.kind.isType() || e.kind == unknownName && p.at("{") && (n.Last().HasArgs || len(n.Parts) > 1) {
+		if p.at("(") || p.at("{") {
+			return p.construct(&ast.NamedType{Range: n.Range, Name: n})
+		}
+		if !p.failed && len(n.Parts) == 1 && p.trial == 0 && (isName(p.tok()) || p.at("*") && !p.canMultiply()) {
+			p.fail(source.Errorf(n.Span(), "expected an expression, found the type '%s'", start.Text))
+		}
+	}
+	return &ast.NameExpr{Range: n.Range, Name: n}
+}
+
+// canMultiply reports whether an operand follows the current *.
+func (p *parser) canMultiply() bool {
+	t := p.peek(1)
+	return t.Kind == lex.Number || isName(t) || t.Is("(")
+}
+
+// construct reads the arguments of T(x) or T{x}.
+func (p *parser) construct(t ast.Type) ast.Expr {
+	c := &ast.ConstructExpr{Type: t}
+	switch {
+	case p.at("("):
+		c.Args = p.args()
+	case p.at("{"):
+		c.Braces = true
+		c.Args = p.initList().Elems
+	default:
+		p.expected("'(' or '{' behind a type in an expression")
+	}
+	c.Range = p.from(t.Span().Start)
+	return c
+}
+
+// args reads (a, b, ...).
+func (p *parser) args() []ast.Expr {
+	open := p.advance()
+	angle := p.angle
+	p.angle = false
+	defer func() { p.angle = angle }()
+	var args []ast.Expr
+	for !p.at(")") && !p.failed && !p.stopped {
+		args = append(args, p.packed(p.initClause()))
+		if !p.accept(",") {
+			break
+		}
+		if p.at(")") {
+			p.expected("an argument")
+		}
+	}
+	p.closeWith(")", open)
+	return args
+}
+
+// packed reads the ... of a pack expansion.
+func (p *parser) packed(x ast.Expr) ast.Expr {
+	if !p.accept("...") {
+		return x
+	}
+	return &ast.PackExpr{Range: p.from(x.Span().Start), X: x}
+}
+
+// postfix reads calls, indices, members and ++.
+func (p *parser) postfix(x ast.Expr) ast.Expr {
+	for n := 0; p.chain(n); n++ {
+		t := p.tok()
+		if t.Kind != lex.Punct {
+			return x
+		}
+		start := x.Span().Start
+		switch t.Text {
+		case "(":
+			args := p.args()
+			x = &ast.CallExpr{Range: p.from(start), Fn: x, Args: args}
+		case "[":
+			open := p.advance()
+			angle := p.angle
+			p.angle = false
+			i := p.expr()
+			p.angle = angle
+			p.closeWith("]", open)
+			x = &ast.IndexExpr{Range: p.from(start), X: x, Index: i}
+		case ".", "->":
+			p.advance()
+			name := p.memberName()
+			x = &ast.MemberExpr{Range: p.from(start), X: x, Arrow: t.Text == "->", Name: name}
+		case "++", "--":
+			p.advance()
+			x = &ast.PostfixExpr{Range: p.from(start), Op: t.Text, X: x}
+		default:
+			return x
+		}
+	}
+	return x
+}
+
+// memberName reads the name behind a dot or arrow.
+func (p *parser) memberName() *ast.Name {
+	start := p.tok().Pos
+	part := ast.NamePart{}
+	part.Start = start
+	part.Template = p.accept("template")
+	t := p.tok()
+	switch {
+	case t.Is("operator"):
+		p.operatorName(&part)
+	case t.Is("~"):
+		p.advance()
+		part.Kind, part.Ident = ast.NameDestructor, p.advance().Text
+	case isName(t):
+		p.advance()
+		part.Ident = t.Text
+	default:
+		p.expected("the name of a member")
+	}
+	if p.at("<") && (part.Template || p.memberTemplates[part.Ident]) {
+		part.HasArgs = true
+		part.Args = p.templateArgs()
+	}
+	part.End = p.prev
+	return &ast.Name{Range: p.from(start), Parts: []ast.NamePart{part}}
+}
+
+// paren reads (x), a fold or a statement expression.
+func (p *parser) paren() ast.Expr {
+	open := p.advance()
+	angle := p.angle
+	p.angle = false
+	defer func() { p.angle = angle }()
+	if p.at("{") {
+		s := &ast.StmtExpr{Body: p.compound()}
+		p.closeWith(")", open)
+		s.Range = p.from(open.Pos)
+		return s
+	}
+	if p.at("...") {
+		p.advance()
+		f := &ast.FoldExpr{Left: true, Op: p.foldOp()}
+		f.X = p.unary()
+		p.closeWith(")", open)
+		f.Range = p.from(open.Pos)
+		return f
+	}
+	x := p.expr()
+	if op := p.tok(); folds(op) && p.peek(1).Is("...") {
+		f := &ast.FoldExpr{Op: p.foldOp(), X: x}
+		p.advance()
+		if p.at(op.Text) {
+			p.advance()
+			f.Init = p.unary()
+		}
+		p.closeWith(")", open)
+		f.Range = p.from(open.Pos)
+		return f
+	}
+	p.closeWith(")", open)
+	return &ast.ParenExpr{Range: p.from(open.Pos), X: x}
+}
+
+// folds reports whether a fold may have the operator.
+func folds(op lex.Token) bool {
+	return op.Kind == lex.Punct && (precedence[op.Text] > 0 || op.Text == "," || assignOps[op.Text])
+}
+
+// foldOp reads the operator of a fold.
+func (p *parser) foldOp() string {
+	t := p.tok()
+	if !folds(t) {
+		p.expected("a binary operator of a fold")
+		return ""
+	}
+	p.advance()
+	return t.Text
+}
+
+// initList reads {a, b, ...}.
+func (p *parser) initList() *ast.InitList {
+	l := &ast.InitList{}
+	open := p.advance()
+	defer p.leave()
+	if !p.enter() {
+		l.Range = p.from(open.Pos)
+		return l
+	}
+	angle := p.angle
+	p.angle = false
+	for !p.at("}") && !p.failed && !p.stopped {
+		l.Elems = append(l.Elems, p.initElem())
+		if !p.accept(",") {
+			break
+		}
+	}
+	p.closeWith("}", open)
+	p.angle = angle
+	l.Range = p.from(open.Pos)
+	return l
+}
+
+// initElem reads an element, perhaps with designators.
+func (p *parser) initElem() ast.Expr {
+	if !p.at(".") && !(p.at("[") && p.designates()) {
+		return p.packed(p.initClause())
+	}
+	d := &ast.DesignatedInit{}
+	start := p.tok().Pos
+	for len(d.Designators) < maxParts {
+		g := ast.Designator{}
+		g.Start = p.tok().Pos
+		if p.at(".") {
+			p.advance()
+			t := p.tok()
+			if !isName(t) {
+				p.expected("the name of a field")
+			}
+			p.advance()
+			g.Field = t.Text
+		} else if p.at("[") {
+			open := p.advance()
+			g.Lo = p.conditional()
+			if p.accept("...") {
+				g.Hi = p.conditional()
+			}
+			p.closeWith("]", open)
+		} else {
+			break
+		}
+		g.End = p.prev
+		d.Designators = append(d.Designators, g)
+	}
+	p.expect("=", "behind a designator")
+	d.Value = p.initClause()
+	d.Range = p.from(start)
+	return d
+}
+
+// designates tells [index] = x from a lambda.
+func (p *parser) designates() bool {
+	depth := 0
+	for i := 0; i < maxAngles; i++ {
+		switch t := p.peek(i); {
+		case t.Is("["):
+			depth++
+		case t.Is("]"):
+			if depth--; depth == 0 {
+				next := p.peek(i + 1)
+				return next.Is("=") || next.Is("[") || next.Is(".")
+			}
+		case t.Kind == lex.EOF:
+			return false
+		}
+	}
+	return false
+}
+
+// lambda reads [captures](params) { body }.
+func (p *parser) lambda() ast.Expr {
+	l := &ast.LambdaExpr{}
+	open := p.advance()
+	angle := p.angle
+	p.angle = false
+	defer func() { p.angle = angle }()
+	if (p.at("=") || p.at("&")) && (p.peek(1).Is("]") || p.peek(1).Is(",")) {
+		l.Default = p.advance().Text[0]
+		p.accept(",")
+	}
+	for !p.at("]") && !p.failed && !p.stopped {
+		l.Captures = append(l.Captures, p.capture())
+		if !p.accept(",") {
+			break
+		}
+	}
+	p.closeWith("]", open)
+	f := &function{scope: newScope(p.scope)}
+	restore := p.push(f.scope)
+	defer restore()
+	for _, c := range l.Captures {
+		p.declare(c.Name, entry{kind: valueName})
+	}
+	if p.at("(") {
+		p.params(f, p.advance())
+		l.Params = f.params
+		for p.at("mutable") || p.at("constexpr") || p.at("noexcept") {
+			l.Mutable = p.advance().Text == "mutable" || l.Mutable
+		}
+		for p.at("[") && p.peek(1).Is("[") || p.at("__attribute__") {
+			attrs, _ := p.attributes()
+			l.Attrs = append(l.Attrs, attrs...)
+			if p.failed {
+				break
+			}
+		}
+		if p.accept("->") {
+			l.Result = p.typeID()
+		}
+	}
+	if p.at("{") {
+		l.Body = p.compound()
+	} else {
+		p.expected("the body of a lambda")
+		l.Body = &ast.CompoundStmt{Range: p.here()}
+	}
+	l.Range = p.from(open.Pos)
+	return l
+}
+
+// capture reads one capture.
+func (p *parser) capture() ast.Capture {
+	c := ast.Capture{}
+	start := p.tok().Pos
+	c.ByRef = p.accept("&")
+	if !c.ByRef {
+		p.accept("*") // *this
+	}
+	t := p.tok()
+	if !isName(t) && !t.Is("this") {
+		p.expected("the name of a captured variable")
+	}
+	p.advance()
+	c.Name = t.Text
+	if p.accept("=") {
+		c.Init = p.initClause()
+	}
+	p.accept("...")
+	c.Range = p.from(start)
+	return c
+}
