@@ -12,6 +12,9 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // magic opens every recorded run; its last byte is the format's version.
@@ -239,8 +242,9 @@ func (c *cursor) str(what string) string {
 	}
 	s := string(c.b[:n])
 	c.b = c.b[n:]
-	if s == "" {
-		c.fail("%s is empty", what)
+	// A name is printed in errors and reports, on one line.
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+		c.fail("%s is %q, want printable text", what, s)
 	}
 	return s
 }
