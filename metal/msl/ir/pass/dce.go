@@ -6,28 +6,42 @@ import "minfer/metal/msl/ir"
 // returns and loops (which might not end) stay, and so do loads of device and
 // threadgroup memory: a checker wants to see every access that the source makes.
 func DCE(f *ir.Func) bool {
-	d := &dce{f: f, def: make([]*ir.Instr, len(f.Types)), arg: map[ir.Value]*ir.Instr{}, parent: map[*ir.Instr]*ir.Instr{},
-		live: map[*ir.Instr]bool{}, liveVal: make([]bool, len(f.Types)), to: leaves(f), yields: map[*ir.Instr][]*ir.Instr{}}
-	d.index(f.Body, nil)
-	for len(d.work) > 0 {
-		i := d.work[len(d.work)-1]
-		d.work = d.work[:len(d.work)-1]
-		d.visit(i)
+	d := &dce{f: f, def: make([]int32, len(f.Types)), liveVal: make([]bool, len(f.Types)), to: map[*ir.Instr][]int32{}}
+	d.index(f.Body, -1)
+	d.live = make([]bool, len(d.nodes))
+	for n := range d.nodes {
+		if root(d.nodes[n].i) {
+			d.mark(int32(n))
+		}
 	}
-	d.sweep(f.Body)
+	for len(d.work) > 0 {
+		n := d.work[len(d.work)-1]
+		d.work = d.work[:len(d.work)-1]
+		d.visit(n)
+	}
+	d.next = 0
+	d.regions(f.Body, nil)
+	d.definitions(f.Body)
 	return d.removed
 }
 
+// node is an instruction, numbered in the order of the text.
+type node struct {
+	i      *ir.Instr
+	parent int32 // the construct around, -1 for the body
+}
+
 type dce struct {
-	f       *ir.Func
-	def     []*ir.Instr
-	arg     map[ir.Value]*ir.Instr // carried value -> its loop
-	parent  map[*ir.Instr]*ir.Instr
-	live    map[*ir.Instr]bool
+	f     *ir.Func
+	nodes []node
+	// def is the instruction that defines a value; a loop's carried values belong
+	// to the loop.
+	def     []int32
+	live    []bool
 	liveVal []bool
-	to      map[*ir.Instr][]*ir.Instr
-	yields  map[*ir.Instr][]*ir.Instr
-	work    []*ir.Instr
+	to      map[*ir.Instr][]int32
+	work    []int32
+	next    int32
 	removed bool
 }
 
@@ -42,50 +56,47 @@ func root(i *ir.Instr) bool {
 	}
 }
 
-func (d *dce) index(r *ir.Region, parent *ir.Instr) {
+func (d *dce) index(r *ir.Region, parent int32) {
 	for _, i := range r.Instrs {
-		d.parent[i] = parent
+		n := int32(len(d.nodes))
+		d.nodes = append(d.nodes, node{i, parent})
 		for _, v := range i.Res {
-			d.def[v] = i
+			d.def[v] = n
 		}
-		if i.Op == ir.Yield {
-			d.yields[parent] = append(d.yields[parent], i)
-		}
-		if root(i) {
-			d.mark(i)
+		if i.Target != nil {
+			d.to[i.Target] = append(d.to[i.Target], n)
 		}
 		for _, b := range i.Body {
 			for _, a := range b.Args {
-				d.arg[a] = i
+				d.def[a] = n
 			}
-			d.index(b, i)
+			d.index(b, n)
 		}
 	}
 }
 
-func (d *dce) mark(i *ir.Instr) {
-	if i != nil && !d.live[i] {
-		d.live[i] = true
-		d.work = append(d.work, i)
+func (d *dce) mark(n int32) {
+	if n >= 0 && !d.live[n] {
+		d.live[n] = true
+		d.work = append(d.work, n)
 	}
 }
 
-func (d *dce) visit(i *ir.Instr) {
-	d.mark(d.parent[i])
+func (d *dce) visit(n int32) {
+	i := d.nodes[n].i
+	d.mark(d.nodes[n].parent)
 	switch i.Op {
-	case ir.Yield, ir.Break, ir.Continue, ir.Loop, ir.Block, ir.If:
-	default:
-		for _, a := range i.Args {
-			d.use(a)
-		}
-		return
-	}
-	switch i.Op {
+	case ir.Yield, ir.Break, ir.Continue:
+		// Operands are used where the results are.
 	case ir.If:
 		d.use(i.Args[0])
 	case ir.Loop, ir.Block:
 		for _, b := range d.to[i] {
 			d.mark(b)
+		}
+	default:
+		for _, a := range i.Args {
+			d.use(a)
 		}
 	}
 }
@@ -95,22 +106,9 @@ func (d *dce) use(v ir.Value) {
 		return
 	}
 	d.liveVal[v] = true
-	if l, ok := d.arg[v]; ok {
-		d.mark(l)
-		for k, a := range l.Body[0].Args {
-			if a == v {
-				d.use(l.Args[k])
-				for _, c := range d.to[l] {
-					if c.Op == ir.Continue {
-						d.use(c.Args[k])
-					}
-				}
-			}
-		}
-		return
-	}
-	i := d.def[v]
-	d.mark(i)
+	n := d.def[v]
+	i := d.nodes[n].i
+	d.mark(n)
 	if len(i.Body) == 0 {
 		return
 	}
@@ -119,16 +117,31 @@ func (d *dce) use(v ir.Value) {
 			continue
 		}
 		if i.Op == ir.If {
-			for _, y := range d.yields[i] {
-				d.use(y.Args[k])
+			for _, b := range i.Body {
+				if y := terminator(b); y.Op == ir.Yield {
+					d.use(y.Args[k])
+				}
 			}
-			continue
+			return
 		}
 		for _, b := range d.to[i] {
-			if b.Op == ir.Break {
-				d.use(b.Args[k])
+			if o := d.nodes[b].i; o.Op == ir.Break {
+				d.use(o.Args[k])
 			}
 		}
+		return
+	}
+	for k, a := range i.Body[0].Args {
+		if a != v {
+			continue
+		}
+		d.use(i.Args[k])
+		for _, c := range d.to[i] {
+			if o := d.nodes[c].i; o.Op == ir.Continue {
+				d.use(o.Args[k])
+			}
+		}
+		return
 	}
 }
 
@@ -153,18 +166,17 @@ func (d *dce) keep(vs, by []ir.Value) []ir.Value {
 	return out
 }
 
-func (d *dce) sweep(r *ir.Region) {
-	d.regions(r, nil)
-	d.defsIn(r)
-}
-
-// regions removes dead instructions and the operands of dead results, inner
-// regions first, so that definitions keep their results until all uses are done.
+// regions removes dead instructions and the operands of dead results; the
+// definitions keep their results until all uses are done. It passes the
+// instructions in the order of index.
 func (d *dce) regions(r *ir.Region, parent *ir.Instr) {
 	out := r.Instrs[:0]
 	for _, i := range r.Instrs {
-		if !d.live[i] && !i.Op.Terminator() {
+		live := d.live[d.next]
+		d.next++
+		if !live && !i.Op.Terminator() {
 			d.removed = true
+			d.skip(i)
 			continue
 		}
 		switch i.Op {
@@ -180,16 +192,24 @@ func (d *dce) regions(r *ir.Region, parent *ir.Instr) {
 		}
 		out = append(out, i)
 	}
-	for k := len(out); k < len(r.Instrs); k++ {
-		r.Instrs[k] = nil
-	}
+	clear(r.Instrs[len(out):])
 	r.Instrs = out
 }
 
-func (d *dce) defsIn(r *ir.Region) {
+// skip passes what is inside a dead construct.
+func (d *dce) skip(i *ir.Instr) {
+	for _, b := range i.Body {
+		for _, j := range b.Instrs {
+			d.next++
+			d.skip(j)
+		}
+	}
+}
+
+func (d *dce) definitions(r *ir.Region) {
 	for _, i := range r.Instrs {
 		for _, b := range i.Body {
-			d.defsIn(b)
+			d.definitions(b)
 		}
 		if len(i.Body) == 0 {
 			continue

@@ -17,7 +17,7 @@ import (
 func Simplify(f *ir.Func) bool {
 	s := &simplifier{
 		f: f, repl: make([]ir.Value, len(f.Types)), def: make([]*ir.Instr, len(f.Types)), depth: make([]int32, len(f.Types)),
-		entry: map[key]ir.Value{}, table: map[key][]ir.Value{}, to: leaves(f), breaks: map[*ir.Instr][]*ir.Instr{}, continues: map[*ir.Instr]int{},
+		entry: map[key]ir.Value{}, table: map[key]ir.Value{}, loads: map[loadKey][]ir.Value{}, to: leaves(f), breaks: map[*ir.Instr][]*ir.Instr{}, continues: map[*ir.Instr]int{},
 	}
 	var out []*ir.Instr
 	s.list(f.Body.Instrs, &out)
@@ -36,8 +36,19 @@ type key struct {
 	t    ir.Type
 	imm  uint64
 	args [3]ir.Value
-	mem  ir.Mem
-	k    int // which result
+}
+
+// loadKey names a load of constant memory.
+type loadKey struct {
+	ptr          ir.Value
+	elem         ir.Type
+	count, align int
+}
+
+// undone is an entry of the tables that ends with its region.
+type undone struct {
+	key  key
+	load loadKey
 }
 
 type simplifier struct {
@@ -48,8 +59,9 @@ type simplifier struct {
 	level int32
 	pre   []*ir.Instr // the start of the body
 	entry map[key]ir.Value
-	table map[key][]ir.Value
-	undo  []key
+	table map[key]ir.Value
+	loads map[loadKey][]ir.Value
+	undo  []undone
 	to    map[*ir.Instr][]*ir.Instr
 	// What was emitted so far for each target.
 	breaks    map[*ir.Instr][]*ir.Instr
@@ -124,22 +136,13 @@ func (s *simplifier) scoped(f func()) {
 	f()
 	s.level--
 	for k := len(s.undo) - 1; k >= mark; k-- {
-		l := s.table[s.undo[k]]
-		s.table[s.undo[k]] = l[:len(l)-1]
+		if u := &s.undo[k]; u.load.ptr != 0 {
+			delete(s.loads, u.load)
+		} else {
+			delete(s.table, u.key)
+		}
 	}
 	s.undo = s.undo[:mark]
-}
-
-func (s *simplifier) find(k key) (ir.Value, bool) {
-	if l := s.table[k]; len(l) > 0 {
-		return l[len(l)-1], true
-	}
-	return 0, false
-}
-
-func (s *simplifier) remember(k key, v ir.Value) {
-	s.table[k] = append(s.table[k], v)
-	s.undo = append(s.undo, k)
 }
 
 // list emits simplified instructions to out and reports whether the last of them
@@ -214,20 +217,17 @@ func (s *simplifier) constLoad(i *ir.Instr, out *[]*ir.Instr) {
 		}
 		return
 	}
-	k := key{op: i.Op, args: [3]ir.Value{i.Args[0]}, mem: *i.Mem}
-	if _, ok := s.find(k); ok {
+	k := loadKey{i.Args[0], i.Mem.Elem, i.Mem.Count, i.Mem.Align}
+	was := s.loads[k]
+	if was != nil {
 		for n, r := range i.Res {
-			k.k = n
-			v, _ := s.find(k)
-			s.replace(r, v)
+			s.replace(r, was[n])
 		}
 		return
 	}
 	s.emit(i, out)
-	for n, r := range i.Res {
-		k.k = n
-		s.remember(k, r)
-	}
+	s.loads[k] = i.Res
+	s.undo = append(s.undo, undone{load: k})
 }
 
 // tableData gives the bytes that a load at a constant place of a table reads.
@@ -264,11 +264,12 @@ func (s *simplifier) op(i *ir.Instr, out *[]*ir.Instr) ir.Value {
 	}
 	k := key{op: i.Op, t: s.typ(i.Res[0]), imm: i.Imm}
 	copy(k.args[:], i.Args)
-	if v, ok := s.find(k); ok {
+	if v, ok := s.table[k]; ok {
 		return v
 	}
 	s.emit(i, out)
-	s.remember(k, i.Res[0])
+	s.table[k] = i.Res[0]
+	s.undo = append(s.undo, undone{key: k})
 	return i.Res[0]
 }
 
