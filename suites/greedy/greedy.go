@@ -9,8 +9,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"os"
 	"slices"
 
 	"minfer/engine/gguf"
@@ -217,37 +215,9 @@ func Record(env *suites.Env, path string, progress func(file string, changed boo
 		}
 		all[r.id().String()] = c
 	}
-	data, err := all.encode()
-	if err != nil {
-		return err
+	changed, err := suites.WriteGolden(path, all)
+	if err == nil {
+		progress(path, changed)
 	}
-	old, err := os.ReadFile(path)
-	changed := err != nil || string(old) != string(data)
-	if changed {
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			return err
-		}
-	}
-	progress(path, changed)
-	return nil
-}
-
-// encode is JSON with one case a line, so that the file reads and diffs by case.
-func (g golden) encode() ([]byte, error) {
-	out := []byte("{\n")
-	for i, key := range slices.Sorted(maps.Keys(g)) {
-		if i > 0 {
-			out = append(out, ",\n"...)
-		}
-		k, err := json.Marshal(key)
-		if err != nil {
-			return nil, err
-		}
-		v, err := json.Marshal(g[key])
-		if err != nil {
-			return nil, err
-		}
-		out = append(append(append(out, k...), ": "...), v...)
-	}
-	return append(out, "\n}\n"...), nil
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -207,27 +206,11 @@ func Record(env *suites.Env, path string, progress func(file string, changed boo
 		}
 		all[r.id().String()] = hashes
 	}
-	data := []byte("{\n")
-	for i, key := range slices.Sorted(maps.Keys(all)) {
-		line, err := json.Marshal(map[string][]string{key: all[key]})
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			data = append(data, ",\n"...)
-		}
-		data = append(data, line[1:len(line)-1]...)
+	changed, err := suites.WriteGolden(path, all)
+	if err == nil {
+		progress(path, changed)
 	}
-	data = append(data, "\n}\n"...)
-	old, err := os.ReadFile(path)
-	changed := err != nil || string(old) != string(data)
-	if changed {
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			return err
-		}
-	}
-	progress(path, changed)
-	return nil
+	return err
 }
 
 func (r run) record(env *suites.Env) ([]string, error) {
