@@ -25,7 +25,7 @@ type tensors struct {
 	err     error
 }
 
-// matrix finds a tensor of rows of in values each.
+// matrix finds a tensor of rows of in finite values each.
 func (t *tensors) matrix(dst **graph.Weight, name string, in, rows int) {
 	x := t.find(name, []int{in, rows})
 	if x == nil {
@@ -33,6 +33,9 @@ func (t *tensors) matrix(dst **graph.Weight, name string, in, rows int) {
 	}
 	if !slices.Contains(matrixTypes, x.Type) {
 		t.err = fmt.Errorf("tensor %s: type %v, want one of %v", name, x.Type, matrixTypes)
+		return
+	}
+	if t.err = checkFinite(x); t.err != nil {
 		return
 	}
 	*dst = t.add(x, graph.Mat(in, rows))
