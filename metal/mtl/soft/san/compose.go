@@ -332,3 +332,24 @@ func isNaN(b []byte, t ir.Type) bool {
 		return binary.LittleEndian.Uint16(b)&0x7fff > 0x7f80
 	}
 }
+
+// OutputBuffer finds a registered output by its buffer's name; nil if there is
+// none.
+func (c *Checker) OutputBuffer(name string) *Buffer {
+	for _, x := range c.outputs {
+		if x.buf.Name == name {
+			return x.buf
+		}
+	}
+	return nil
+}
+
+// Written says whether the dispatches wrote every byte of a range of an output.
+func (c *Checker) Written(b *Buffer, off, n int) bool {
+	for _, x := range c.outputs {
+		if x.buf == b && off >= x.off && off+n <= x.off+x.n && x.written.covers(off-x.off, n) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,14 @@
+// Sum of n <= 32 elements.
+#include <metal_stdlib>
+using namespace metal;
+
+kernel void short_sum(device const float *x [[buffer(0)]],
+                      device float *y [[buffer(1)]],
+                      constant uint &n [[buffer(2)]],
+                      uint lane [[thread_index_in_simdgroup]]) {
+    float s = 0.0f;
+    s = simd_sum(lane < n ? x[lane] : 0.0f);
+    if (lane == 0) {
+        y[0] = s;
+    }
+}
