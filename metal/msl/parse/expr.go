@@ -1,3 +1,4 @@
+// NOTICE-LOST (delete this line): uncommitted edits to this file were reverted to HEAD at 00:53:28 by the coordinator's mistake; redo what is missing.
 package parse
 
 import (
@@ -565,12 +566,30 @@ func (p *parser) memberName() *ast.Name {
 	default:
 		p.expected("the name of a member")
 	}
-	if p.at("<") && (part.Template || p.memberTemplates[part.Ident]) {
+	if p.at("<") && (part.Template || p.memberTemplates[part.Ident] || p.takesTypes()) {
 		part.HasArgs = true
 		part.Args = p.templateArgs()
 	}
 	part.End = p.prev
 	return &ast.Name{Range: p.from(start), Parts: []ast.NamePart{part}}
+}
+
+// takesTypes reports whether the < behind the name of an unknown member opens
+// template arguments: one of them is a type, and a call follows.
+func (p *parser) takesTypes() bool {
+	at := p.i
+	if yes, known := p.opens[at]; known {
+		return yes
+	}
+	yes := p.look(func() bool {
+		types := false
+		for _, a := range p.templateArgs() {
+			types = types || a.Type != nil
+		}
+		return types && p.at("(")
+	})
+	p.opens[at] = yes
+	return yes
 }
 
 // paren reads (x), a fold or a statement expression.

@@ -1,3 +1,4 @@
+// NOTICE-LOST (delete this line): uncommitted edits to this file were reverted to HEAD at 00:53:28 by the coordinator's mistake; redo what is missing.
 package pp
 
 import (
@@ -101,7 +102,7 @@ func (p *preprocessor) define(f *input, directive lex.Token) {
 	if !ok {
 		return
 	}
-	m := &macro{name: name.Text, at: name.Span()}
+	m := &macro{name: name.Text, at: name.Span(), predefined: f.name == builtIn}
 	toks := p.line(f)
 	if len(toks) > 0 && toks[0].Is("(") && toks[0].Flags&lex.Space == 0 {
 		n := p.params(m, toks)
@@ -113,7 +114,7 @@ func (p *preprocessor) define(f *input, directive lex.Token) {
 	if !p.setBody(m, toks) {
 		return
 	}
-	if old := p.macros[m.name]; old != nil && !sameMacro(old, m) {
+	if old := p.macros[m.name]; old != nil && !sameMacro(old, m) && !(old.predefined && f.name == commandLine) {
 		d := source.Warningf(m.at, "macro '%s' is defined again, differently", m.name)
 		if old.at.Start.IsValid() {
 			d = d.Note(old.at, "it was defined here before")

@@ -1,3 +1,4 @@
+// NOTICE-LOST (delete this line): uncommitted edits to this file were reverted to HEAD at 00:53:28 by the coordinator's mistake; redo what is missing.
 package pp
 
 import (
@@ -144,7 +145,7 @@ func (p *preprocessor) predefine() {
 	if version >= 310 {
 		lines = append(lines, "__HAVE_BFLOAT__ 1")
 	}
-	p.defineLines("<built-in>", lines)
+	p.defineLines(builtIn, lines)
 	for name, f := range map[string]func(*preprocessor, lex.Token) lex.Token{
 		"__LINE__": (*preprocessor).lineMacro, "__FILE__": (*preprocessor).fileMacro,
 		"__COUNTER__": (*preprocessor).counterMacro, "__INCLUDE_LEVEL__": (*preprocessor).levelMacro,
@@ -160,7 +161,7 @@ func (p *preprocessor) predefine() {
 		// A line's end in it would end the directive.
 		defines = append(defines, strings.NewReplacer("\n", " ", "\r", " ").Replace(name+" "+value))
 	}
-	p.defineLines(commandLineIn, defines)
+	p.defineLines(commandLine, defines)
 }
 
 // defineLines carries out a #define for each line.

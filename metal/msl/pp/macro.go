@@ -1,3 +1,4 @@
+// NOTICE-LOST (delete this line): uncommitted edits to this file were reverted to HEAD at 00:53:28 by the coordinator's mistake; redo what is missing.
 package pp
 
 import (
@@ -10,15 +11,16 @@ import (
 
 // macro is a definition.
 type macro struct {
-	name     string
-	at       source.Span // the name in the #define, invalid for built-in ones
-	function bool
-	variadic bool
-	params   []string // with __VA_ARGS__ (or GNU's name) last if variadic
-	body     []lex.Token
-	param    []int // by body token: the parameter's number, or -1
-	busy     bool  // being read: its name is not expanded
-	builtin  func(p *preprocessor, at lex.Token) lex.Token
+	name       string
+	at         source.Span // the name in the #define, invalid for built-in ones
+	function   bool
+	variadic   bool
+	params     []string // with __VA_ARGS__ (or GNU's name) last if variadic
+	body       []lex.Token
+	param      []int // by body token: the parameter's number, or -1
+	predefined bool  // by the compiler: the command line may define it otherwise
+	busy       bool  // being read: its name is not expanded
+	builtin    func(p *preprocessor, at lex.Token) lex.Token
 }
 
 // next gives the next token of the result: macros expanded, _Pragma carried out.

@@ -1,3 +1,4 @@
+// NOTICE-LOST (delete this line): uncommitted edits to this file were reverted to HEAD at 00:53:28 by the coordinator's mistake; redo what is missing.
 // Package pp is the preprocessor: it turns a file, what it includes and its
 // macros into the list of tokens that the parser reads.
 //
@@ -47,15 +48,20 @@ type Options struct {
 
 // The limits. They are far above what real libraries need.
 const (
-	maxTokens     = 1 << 22 // of the result
-	maxErrors     = 50      // then the run stops
-	maxIncludes   = 10000   // files brought in
-	maxDepth      = 200     // #include in #include, #if in #if, macro in argument
-	maxMadeText   = 1 << 24 // bytes of text made by # and ## together
-	maxTokenText  = 1 << 16 // bytes of one token made by # or ##
-	maxParams     = 256     // of one macro
-	maxFileSize   = 1 << 26
-	commandLineIn = "<command line>"
+	maxTokens    = 1 << 22 // of the result
+	maxErrors    = 50      // then the run stops
+	maxIncludes  = 10000   // files brought in
+	maxDepth     = 200     // #include in #include, #if in #if, macro in argument
+	maxMadeText  = 1 << 24 // bytes of text made by # and ## together
+	maxTokenText = 1 << 16 // bytes of one token made by # or ##
+	maxParams    = 256     // of one macro
+	maxFileSize  = 1 << 26
+)
+
+// The names of the texts that macros come from which no file defines.
+const (
+	builtIn     = "<built-in>"
+	commandLine = "<command line>"
 )
 
 // Process preprocesses a file of fsys. The tokens end with a lex.EOF token. The
