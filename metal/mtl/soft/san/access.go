@@ -26,7 +26,16 @@ func (w *Worker) Access(sg int, a *Access) {
 	w.accesses++
 	n := a.ElemSize * a.Count
 	widened := a.Kind == Write && a.Vector > n
-	for m := a.Mask; m != 0; {
+	m := a.Mask
+	if a.Count == 1 && n <= 4 && !widened {
+		switch {
+		case a.Kind == Read:
+			m = w.readWords(s, a, origin)
+		case a.Kind == Write && a.Val32[0] != nil:
+			m = w.writeWords(s, a, origin)
+		}
+	}
+	for m != 0 {
 		lane := bits.TrailingZeros32(m)
 		off := a.offset(lane)
 		lanes := uint32(1) << lane
@@ -55,6 +64,121 @@ func (w *Worker) Access(sg int, a *Access) {
 		first := at & (pageBytes - 1) >> p.shift
 		w.cells(s, p, a, first, first+size>>p.shift, at, at, lane, lanes)
 	}
+}
+
+// readWords reads one granule a lane for as long as that is all there is to do,
+// and returns the lanes that are left.
+func (w *Worker) readWords(s *shadow, a *Access, origin int) uint32 {
+	var (
+		key  = s.gen | s.sf[w.curSg] | uint64(w.curSg)<<sgShift
+		pos  = int32(a.Pos)
+		n    = uint(a.ElemSize)
+		at   = origin + int(a.Base)
+		m    = a.Mask
+		p    *page
+		page = -1
+	)
+	if a.Off == nil && a.Stride == 0 {
+		return m // a broadcast is one step of the general way
+	}
+	for m != 0 {
+		lane := bits.TrailingZeros32(m)
+		here := at + lane*int(a.Stride)
+		if a.Off != nil {
+			here = origin + int(a.Off[lane])
+		}
+		if here>>pageShift != page {
+			page = here >> pageShift
+			p = s.page(here)
+			if uint(1)<<p.shift != n || p.atomic {
+				return m
+			}
+		}
+		if uint(here)&(n-1) != 0 {
+			return m
+		}
+		i := here & (pageBytes - 1) >> p.shift
+		c := &p.cells[i]
+		lanes := uint32(1) << lane
+		if a.Off != nil {
+			for next := lane + 1; next < Lanes && m>>next&1 != 0 && a.Off[next] == a.Off[lane]; next++ {
+				lanes |= 1 << next
+			}
+		}
+		if c.w >= s.gen && !inOrder(c.w, key, lanes, 1<<(c.w&laneMask)) {
+			return m
+		}
+		if c.r == key && c.rpos == pos {
+			c.rmask |= lanes
+		} else if c.r < s.gen || c.r != key && (c.r^key)&sgMask == 0 {
+			c.r, c.rmask, c.rpos = key, lanes, pos
+		} else {
+			w.addReader(s, p, i, key, lanes, pos)
+		}
+		if p.sums != nil {
+			p.sums[i].read(w.group+1, pos, w.who(lane))
+		}
+		m &^= lanes
+	}
+	return 0
+}
+
+// inOrder says whether an access of lanes under key comes after an earlier one of
+// the same generation by the lanes of mask: they belong to one simdgroup, and a
+// barrier of it lies between or it is the same single lane.
+func inOrder(then, key uint64, lanes, mask uint32) bool {
+	return (then^key)&sgMask == 0 && (!sameStep(then, key) || mask&^lanes == 0 && lanes&(lanes-1) == 0)
+}
+
+// writeWords is readWords for stores.
+func (w *Worker) writeWords(s *shadow, a *Access, origin int) uint32 {
+	var (
+		key  = s.gen | s.sf[w.curSg] | uint64(w.curSg)<<sgShift
+		pos  = int32(a.Pos)
+		n    = uint(a.ElemSize)
+		at   = origin + int(a.Base)
+		vals = a.Val32[0]
+		clip = uint32(1)<<(8*n) - 1
+		m    = a.Mask
+		p    *page
+		page = -1
+	)
+	if n == 4 {
+		clip = ^uint32(0)
+	}
+	for m != 0 {
+		lane := bits.TrailingZeros32(m)
+		here := at + lane*int(a.Stride)
+		if a.Off != nil {
+			here = origin + int(a.Off[lane])
+		}
+		if here>>pageShift != page {
+			page = here >> pageShift
+			p = s.page(here)
+			if uint(1)<<p.shift != n || p.atomic {
+				return m
+			}
+		}
+		if uint(here)&(n-1) != 0 {
+			return m
+		}
+		i := here & (pageBytes - 1) >> p.shift
+		c := &p.cells[i]
+		if c.w >= s.gen || c.r >= s.gen {
+			lanes := uint32(1) << lane
+			if c.w >= s.gen && !inOrder(c.w, key, lanes, 1<<(c.w&laneMask)) ||
+				c.r >= s.gen && (p.cold != nil || !inOrder(c.r, key, lanes, c.rmask)) {
+				return m
+			}
+		}
+		val := vals[lane] & clip
+		c.w, c.val, c.wpos = key|uint64(lane), val, pos
+		if p.sums != nil {
+			p.sums[i].write(w.group+1, pos, w.who(lane), val, true)
+		}
+		m &= m - 1
+	}
+	return 0
 }
 
 // offset is a lane's byte offset in the object.
@@ -122,7 +246,7 @@ func (w *Worker) cells(s *shadow, p *page, a *Access, i, end, at, start, lane in
 		switch {
 		case c.r == key && c.rpos == pos:
 			c.rmask |= lanes
-		case c.r < s.gen:
+		case c.r < s.gen || c.r != key && (c.r^key)&sgMask == 0:
 			c.r, c.rmask, c.rpos = key, lanes, pos
 		default:
 			w.addReader(s, p, i, key, lanes, pos)
@@ -267,8 +391,8 @@ func (w *Worker) checkRead(s *shadow, p *page, i int, key uint64, lanes uint32, 
 	}
 }
 
-// addReader records a read where the granule has a current reader under another
-// key or at another place.
+// addReader records a read where the granule has a current reader of another
+// simdgroup or at another place.
 func (w *Worker) addReader(s *shadow, p *page, i int, key uint64, lanes uint32, pos int32) {
 	c := &p.cells[i]
 	x := p.chill(i)
@@ -280,7 +404,7 @@ func (w *Worker) addReader(s *shadow, p *page, i int, key uint64, lanes uint32, 
 			x.r0, x.mask0 = key, c.rmask
 		}
 		x.pos0 = c.rpos
-	case (c.r^key)&sgMask != 0:
+	default:
 		x.other = c.r | uint64(bits.TrailingZeros32(c.rmask))
 		x.otherPos = c.rpos
 	}

@@ -207,8 +207,16 @@ func TestPoison(t *testing.T) {
 	require.Equal(t, ^uint32(1<<2|1<<18), load(acc, 8, 0, 4, 1))
 	r.w.Uninitialized(1, 30, UseCollective, 1<<7, r.w.Origin(y, 29, 96))
 	r.w.Uninitialized(1, 30, UseCollective, 1<<9, r.w.Origin(y, 29, 100))
+	// Without an origin: the last load of poison in one of the lanes.
+	r.w.BeginGroup(1, 128, 4)
 	r.w.Uninitialized(0, 31, UseStore, 1, 0)
-	require.Equal(t, []string{"error uninitialized 30 29", "error uninitialized 31"}, r.found())
+	r.a = Access{Kind: Read, Obj: y, Pos: 33, Mask: 1 << 4, Base: 800, ElemSize: 4, Count: 1}
+	require.Equal(t, uint32(1<<4), r.w.LoadPoison(2, &r.a, &out))
+	r.a = Access{Kind: Read, Obj: r.run.Statics[0], Pos: 34, Mask: 1 << 5, Base: 80, ElemSize: 4, Count: 1}
+	require.Equal(t, uint32(1<<5), r.w.LoadPoison(2, &r.a, &out))
+	r.w.Uninitialized(2, 35, UseBranch, 1<<4|1<<3, 0)
+	r.w.Uninitialized(2, 36, UseBranch, 1<<5, 0)
+	require.Equal(t, []string{"error uninitialized 30 29", "error uninitialized 31", "error uninitialized 35 33", "error uninitialized 36 34"}, r.found())
 	f := r.c.Report().Findings[0]
 	require.Equal(t, "y", f.Buffer)
 	require.Equal(t, "device", f.Space)

@@ -27,7 +27,15 @@ type Worker struct {
 	written []*bitmap           // by Object.buf
 	last    []map[int]*lastPage // by Object.buf, outputs only
 	origins []origin
+	recent  [Lanes][4]poisonLoad // by simdgroup, a ring: for uses without an origin
+	next    [Lanes]uint8
 	found   findings
+}
+
+// poisonLoad is a load that brought poison in.
+type poisonLoad struct {
+	origin
+	mask uint32
 }
 
 type origin struct {
@@ -60,6 +68,9 @@ func newWorker(r *Run) *Worker {
 // threads and simdgroups it has.
 func (w *Worker) BeginGroup(group, threads, simdgroups int) {
 	w.group, w.threads, w.seq = uint32(group), threads, 0
+	for sg := range min(simdgroups, Lanes) {
+		w.recent[sg] = [4]poisonLoad{}
+	}
 	w.tg.tick()
 	for i := range w.dev {
 		w.dev[i].tick()
@@ -141,6 +152,9 @@ func (w *Worker) LoadPoison(sg int, a *Access, out *[MaxElems]uint32) (any uint3
 		}
 		t := w.run.bufs[o.buf]
 		mine := w.written[o.buf]
+		if first, n := a.span(); n > 0 && o.Buffer.defined.covers(first+o.Base, n) {
+			return 0
+		}
 		for m := a.Mask; m != 0; m &= m - 1 {
 			lane := bits.TrailingZeros32(m)
 			at := int(a.offset(lane)) + o.Base
@@ -158,30 +172,61 @@ func (w *Worker) LoadPoison(sg int, a *Access, out *[MaxElems]uint32) (any uint3
 	for e := range a.Count {
 		any |= out[e]
 	}
+	if any != 0 {
+		w.remember(sg, a, any)
+	}
 	return any
+}
+
+// remember keeps a load that brought poison in.
+func (w *Worker) remember(sg int, a *Access, mask uint32) {
+	sg &= Lanes - 1
+	r := &w.recent[sg]
+	p := poisonLoad{origin{a.Obj, a.Pos, a.offset(bits.TrailingZeros32(mask))}, mask}
+	if last := &r[w.next[sg]&3]; last.obj == p.obj && last.pos == p.pos {
+		last.mask |= mask
+		return
+	}
+	w.next[sg]++
+	r[w.next[sg]&3] = p
+}
+
+// recall finds the last load of the simdgroup that brought poison into one of the
+// lanes.
+func (w *Worker) recall(sg int, mask uint32) origin {
+	sg &= Lanes - 1
+	for i := range uint8(4) {
+		if p := &w.recent[sg][(w.next[sg]-i)&3]; p.obj != nil && p.mask&mask != 0 {
+			return p.origin
+		}
+	}
+	return origin{}
 }
 
 // cleanSpan says whether the whole span of an access by formula is free of
 // poison.
 func (w *Worker) cleanSpan(a *Access) bool {
-	if a.Off != nil || a.Stride < 0 {
-		return false
-	}
-	first := bits.TrailingZeros32(a.Mask)
-	last := 31 - bits.LeadingZeros32(a.Mask)
-	lo := int(a.offset(first)) + a.Obj.Base
-	hi := int(a.offset(last)) + a.Obj.Base + a.ElemSize*a.Count
-	if hi-lo > 4096 {
-		return false
-	}
-	for lo < hi {
+	lo, n := a.span()
+	lo += a.Obj.Base
+	for hi := lo + n; lo < hi; {
 		n := min(64, hi-lo)
 		if getBits(w.poison, lo, n) != 0 {
 			return false
 		}
 		lo += n
 	}
-	return true
+	return n > 0
+}
+
+// span is the range of the object that an access by formula covers, gaps
+// included; of 0 bytes where it is long or has no formula.
+func (a *Access) span() (first, n int) {
+	if a.Off != nil || a.Stride < 0 || a.Stride > 64 || a.Mask == 0 {
+		return 0, 0
+	}
+	lo := int(a.offset(bits.TrailingZeros32(a.Mask)))
+	hi := int(a.offset(31-bits.LeadingZeros32(a.Mask))) + a.ElemSize*a.Count
+	return lo, hi - lo
 }
 
 func (w *Worker) loadPrivate(sg int, a *Access, out *[MaxElems]uint32) (any uint32) {
@@ -296,10 +341,14 @@ func (w *Worker) Origin(obj *Object, pos ir.Pos, off int64) Origin {
 	return Origin(len(w.origins) - 1)
 }
 
-// Uninitialized reports that poison reached a use in the lanes of mask.
+// Uninitialized reports that poison reached a use in the lanes of mask. Where
+// from is 0 it is taken to come from the simdgroup's last load of poison in one of
+// the lanes.
 func (w *Worker) Uninitialized(sg int, pos ir.Pos, use Use, mask uint32, from Origin) {
-	o := w.origins[0]
-	if int(from) < len(w.origins) {
+	var o origin
+	if from == 0 {
+		o = w.recall(sg, mask)
+	} else if int(from) < len(w.origins) {
 		o = w.origins[from]
 	}
 	f := w.event(kindUninitialized, o.obj, pos, o.pos, sg, mask)
