@@ -26,10 +26,11 @@ type Streams struct {
 	Environ        []string
 }
 
-// Main runs a command as a process: interrupt ends it cleanly, an error is one
-// line on stderr and exit code 2.
+// Main runs a command as a process: interrupt ends it cleanly (a second one,
+// at once), an error is one line on stderr and exit code 2.
 func Main(name string, run func(ctx context.Context, s Streams, args []string) (int, error)) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	s := Streams{Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ()}
 	code := Run(ctx, name, s, os.Args[1:], run)
 	stop()
