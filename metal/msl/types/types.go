@@ -142,7 +142,11 @@ type Field struct {
 	Type   Qual
 	Offset int // bytes from the start of the struct
 	IsBase bool
-	Index  int // in Type.Fields
+	// Mutable members may be written in const objects.
+	Mutable bool
+	// Align is from alignas, 0 if unset.
+	Align int
+	Index int // in Type.Fields
 }
 
 var scalarNames = [...]string{
@@ -317,7 +321,7 @@ func (t *Type) SetFields(fields []Field, minAlign int) {
 	for i := range fields {
 		f := &fields[i]
 		f.Index = i
-		size, a := f.Type.T.Size(), f.Type.T.Align()
+		size, a := f.Type.T.Size(), max(f.Type.T.Align(), f.Align)
 		align = max(align, a)
 		if t.Union {
 			f.Offset = 0
