@@ -165,6 +165,13 @@ func TestSelection(t *testing.T) {
 	require.Equal(t, harness.ExitNothing, code, errs)
 }
 
+// A rerun command carries the settings that the run had.
+func TestRerunSettings(t *testing.T) {
+	require.Empty(t, settings([]string{"HOME=/root", "MINFER_GEMM=", "MINFER"}))
+	require.Equal(t, "MINFER_CPU_LEVEL=avx2 MINFER_LLAMA_LIB='/a b' ",
+		settings([]string{"MINFER_CPU_LEVEL=generic", "PATH=/bin", "MINFER_LLAMA_LIB=/a b", "MINFER_CPU_LEVEL=avx2"}))
+}
+
 // unquote splits what harness.ShellQuote wrote.
 func unquote(command string) []string {
 	var words []string

@@ -107,7 +107,7 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if runner.ShardIndex, runner.ShardCount, err = parseShard(f.shard); err != nil {
 		return 0, err
 	}
-	runner.Rerun = func(id harness.ID) string { return f.rerun(id) }
+	runner.Rerun = func(id harness.ID) string { return settings(s.Environ) + f.rerun(id) }
 
 	env, oracle, err := f.environment(levers)
 	if err != nil {
@@ -288,6 +288,7 @@ func (f *flags) rerun(id harness.ID) string {
 	add("--cases", f.cases, "")
 	add("--llama", f.llama, "")
 	add("--llama-variant", f.variant, "haswell")
+	add("--hf-vocab", f.hfVocab, "")
 	for i, w := range words {
 		words[i] = harness.ShellQuote(w)
 	}
