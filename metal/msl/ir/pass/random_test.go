@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"minfer/metal/msl/ir"
+	"minfer/metal/msl/ir/irtest"
 	"minfer/metal/msl/ir/pass"
 
 	"github.com/stretchr/testify/require"
@@ -176,7 +177,7 @@ func random(seed uint64) *ir.Func {
 func outcome(t *testing.T, f *ir.Func) []byte {
 	out := make([]byte, 80)
 	in := []byte{1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 9, 9, 0, 0, 0, 0, 0, 0x80}
-	require.NoError(t, run(f, [][]byte{out, in}, nil))
+	require.NoError(t, irtest.Lane{Buffers: [][]byte{out, in}}.Run(f))
 	return out
 }
 
