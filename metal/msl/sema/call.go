@@ -156,21 +156,29 @@ func (c *checker) singleFunc(e Expr) (*Func, bool) {
 	case *AddrOf:
 		return c.singleFunc(e.X)
 	case *overloadSet:
-		if len(e.fns) != 1 || e.fns[0].bi != nil {
-			return nil, false
+		var found *Func
+		for _, d := range e.fns {
+			var f *Func
+			switch {
+			case d.bi != nil:
+				return nil, false
+			case d.tparams == nil:
+				f = c.sigOf(d)
+			case e.part != nil && e.part.HasArgs:
+				// Only an instance whose arguments are all written or defaulted counts.
+				k := &cand{d: d}
+				c.tryTemplate(k, &callReq{name: e.name, part: e.part, scope: e.scope, at: span(e.Pos()), quiet: true})
+				f = k.f
+			}
+			if f == nil {
+				continue
+			}
+			if found != nil {
+				return nil, false
+			}
+			found = f
 		}
-		d := e.fns[0]
-		if d.tparams == nil {
-			f := c.sigOf(d)
-			return f, f != nil
-		}
-		if e.part == nil || !e.part.HasArgs {
-			return nil, false
-		}
-		k := &cand{d: d}
-		q := &callReq{name: e.name, part: e.part, scope: e.scope, at: span(e.Pos()), quiet: true}
-		c.tryTemplate(k, q)
-		return k.f, k.f != nil
+		return found, found != nil
 	}
 	return nil, false
 }

@@ -186,7 +186,8 @@ func (c *checker) globalVar(s *scope, d *ast.VarDecl, name string) *Var {
 		c.errorf(d, "program-scope variable '%s' must be in address space 'constant', found %s", name, found)
 		return nil
 	}
-	q.Space, q.Const = types.Constant, true
+	// The space alone forbids writing; const stays as written, for deduction.
+	q.Space = types.Constant
 	v.Type = q
 	if q.T.Kind == types.Texture {
 		return v // a sampler

@@ -407,4 +407,3 @@ func atomicRule(op Intrinsic, k types.Kind, sp types.Space) string {
 	}
 	return ""
 }
-
