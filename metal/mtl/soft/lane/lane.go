@@ -8,9 +8,10 @@
 // a bool in it all 32 bits. Destination and operands may be the same memory but
 // must not overlap otherwise.
 //
-// [Func] gives the fastest form that the CPU has, [Plain] the Go twin that
-// defines it; both give the same bits, NaN payloads aside. All functions are
-// pure and safe for concurrent use.
+// Straight code is a list of [Step] that [Run] executes with the best that the
+// CPU has (AVX-512, AVX2, or plain Go); [Func] and [Scalar] are the plain Go
+// forms that define each operation. All levels give the same bits, NaN payloads
+// aside. All functions are pure and safe for concurrent use.
 package lane
 
 import "unsafe"
@@ -35,22 +36,14 @@ type Signature struct {
 	Result byte
 }
 
-// Plain gives the Go form.
-func Plain(o Op) Fn { return plain[o] }
-
 // Scalar gives the scalar form.
 func Scalar(o Op) ScalarFn { return scalar[o] }
 
 // SignatureOf tells the operands.
 func SignatureOf(o Op) Signature { return signatures[o] }
 
-// Func gives the fastest form on this CPU.
-func Func(o Op) Fn {
-	if f := fast[o]; f != nil {
-		return f
-	}
-	return plain[o]
-}
+// Func gives the 32-lane form in plain Go.
+func Func(o Op) Fn { return plain[o] }
 
 // Wide tells whether the result has 64-bit lanes.
 func (s Signature) Wide() bool { return s.Result == 'U' || s.Result == 'I' }
@@ -70,8 +63,16 @@ func FromBF16(h uint16) float32 { return bf16tof(uint32(h)) }
 // FMA1 is x*y+z rounded once.
 func FMA1(x, y, z float32) float32 { return fma(x, y, z) }
 
-// Bcast32 puts one value in all lanes.
-func Bcast32(d *[32]uint32, x uint32) { bcast32(d, x) }
+// Fill32 puts one value in all lanes.
+func Fill32(d *[32]uint32, x uint32) {
+	for l := range d {
+		d[l] = x
+	}
+}
 
-// Bcast64 puts one value in all lanes.
-func Bcast64(d *[32]uint64, x uint64) { bcast64(d, x) }
+// Fill64 puts one value in all lanes.
+func Fill64(d *[32]uint64, x uint64) {
+	for l := range d {
+		d[l] = x
+	}
+}

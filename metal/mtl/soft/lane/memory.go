@@ -14,12 +14,6 @@ type Range struct {
 	Affine bool
 }
 
-// Merge32 and Merge64 are Select32 and Select64 under a name for masked copies.
-var (
-	Merge32 = Func(Select32)
-	Merge64 = Func(Select64)
-)
-
 func plainAddresses(r *Range, v *[32]int64, m uint32, stride int64) {
 	first := bits.TrailingZeros32(m)
 	if first == 32 {

@@ -148,6 +148,9 @@ func select64(c bool, x, y uint64) uint64 {
 	return y
 }
 
+// maskSelect works on bits.
+func maskSelect(c, x, y uint64) uint64 { return x&c | y&^c }
+
 func copy32(x uint32) uint32 { return x }
 func copy64(x uint64) uint64 { return x }
 
@@ -347,10 +350,10 @@ func ftof16(x float32) uint32 {
 	case a < 0x38800000: // below 2^-14: subnormal, a multiple of 2^-24
 		// Adding 0.5 puts the last kept bit at 2^-24 and rounds to nearest even.
 		f := math.Float32frombits(a) + 0.5
-		return sign | math.Float32bits(f) - 0x3f000000
+		return sign | (math.Float32bits(f) - 0x3f000000)
 	}
 	a += 0xfff + a>>13&1
-	return sign | a>>13 - 112<<10
+	return sign | (a>>13 - 112<<10)
 }
 
 func bf16tof(x uint32) float32 { return math.Float32frombits(x << 16) }

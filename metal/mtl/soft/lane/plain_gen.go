@@ -139,6 +139,9 @@ const (
 	FToBF16
 	FMA16
 	FMABF16
+	Bcast32
+	Bcast64
+	MaskSelect
 	NumOps
 )
 
@@ -270,6 +273,9 @@ var plain = [NumOps]Fn{
 	FToBF16:    plainFToBF16,
 	FMA16:      plainFMA16,
 	FMABF16:    plainFMABF16,
+	Bcast32:    plainBcast32,
+	Bcast64:    plainBcast64,
+	MaskSelect: plainMaskSelect,
 }
 
 var scalar = [NumOps]ScalarFn{
@@ -400,6 +406,9 @@ var scalar = [NumOps]ScalarFn{
 	FToBF16:    scalarFToBF16,
 	FMA16:      scalarFMA16,
 	FMABF16:    scalarFMABF16,
+	Bcast32:    scalarBcast32,
+	Bcast64:    scalarBcast64,
+	MaskSelect: scalarMaskSelect,
 }
 
 var signatures = [NumOps]Signature{
@@ -530,6 +539,9 @@ var signatures = [NumOps]Signature{
 	FToBF16:    {"FToBF16", "f", 'u'},
 	FMA16:      {"FMA16", "uuu", 'u'},
 	FMABF16:    {"FMABF16", "uuu", 'u'},
+	Bcast32:    {"Bcast32", "x", 'u'},
+	Bcast64:    {"Bcast64", "X", 'U'},
+	MaskSelect: {"MaskSelect", "UUU", 'U'},
 }
 
 func plainAdd32(d, a, b, _ unsafe.Pointer) {
@@ -1131,7 +1143,7 @@ func plainEq32(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarEq32(a, b, _ uint64) uint64 {
@@ -1150,7 +1162,7 @@ func plainNe32(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarNe32(a, b, _ uint64) uint64 {
@@ -1169,7 +1181,7 @@ func plainSLt32(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarSLt32(a, b, _ uint64) uint64 {
@@ -1188,7 +1200,7 @@ func plainSLe32(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarSLe32(a, b, _ uint64) uint64 {
@@ -1207,7 +1219,7 @@ func plainULt32(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarULt32(a, b, _ uint64) uint64 {
@@ -1226,7 +1238,7 @@ func plainULe32(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarULe32(a, b, _ uint64) uint64 {
@@ -1245,7 +1257,7 @@ func plainEq64(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarEq64(a, b, _ uint64) uint64 {
@@ -1264,7 +1276,7 @@ func plainNe64(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarNe64(a, b, _ uint64) uint64 {
@@ -1283,7 +1295,7 @@ func plainSLt64(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarSLt64(a, b, _ uint64) uint64 {
@@ -1302,7 +1314,7 @@ func plainSLe64(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarSLe64(a, b, _ uint64) uint64 {
@@ -1321,7 +1333,7 @@ func plainULt64(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarULt64(a, b, _ uint64) uint64 {
@@ -1340,7 +1352,7 @@ func plainULe64(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarULe64(a, b, _ uint64) uint64 {
@@ -1359,7 +1371,7 @@ func plainFEq(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarFEq(a, b, _ uint64) uint64 {
@@ -1378,7 +1390,7 @@ func plainFNe(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarFNe(a, b, _ uint64) uint64 {
@@ -1397,7 +1409,7 @@ func plainFLt(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarFLt(a, b, _ uint64) uint64 {
@@ -1416,7 +1428,7 @@ func plainFLe(d, a, b, _ unsafe.Pointer) {
 			m |= 1 << i
 		}
 	}
-	*(*uint32)(d) = m
+	*(*uint64)(d) = uint64(m)
 }
 
 func scalarFLe(a, b, _ uint64) uint64 {
@@ -2224,4 +2236,42 @@ func plainFMABF16(d, a, b, c unsafe.Pointer) {
 
 func scalarFMABF16(a, b, c uint64) uint64 {
 	return uint64(fmabf16(uint32(a), uint32(b), uint32(c)))
+}
+
+func plainBcast32(d, a, _, _ unsafe.Pointer) {
+	av := *(*uint32)(a)
+	dv := (*[32]uint32)(d)
+	for i := range dv {
+		dv[i] = copy32(av)
+	}
+}
+
+func scalarBcast32(a, _, _ uint64) uint64 {
+	return uint64(copy32(uint32(a)))
+}
+
+func plainBcast64(d, a, _, _ unsafe.Pointer) {
+	av := *(*uint64)(a)
+	dv := (*[32]uint64)(d)
+	for i := range dv {
+		dv[i] = copy64(av)
+	}
+}
+
+func scalarBcast64(a, _, _ uint64) uint64 {
+	return copy64(a)
+}
+
+func plainMaskSelect(d, a, b, c unsafe.Pointer) {
+	av := (*[32]uint64)(a)
+	bv := (*[32]uint64)(b)
+	cv := (*[32]uint64)(c)
+	dv := (*[32]uint64)(d)
+	for i := range dv {
+		dv[i] = maskSelect(av[i], bv[i], cv[i])
+	}
+}
+
+func scalarMaskSelect(a, b, c uint64) uint64 {
+	return maskSelect(a, b, c)
 }

@@ -1,5 +1,5 @@
 // Command plain writes the 32-lane loops and the scalar forms of the lane
-// operations from the list below: plain_gen.go of package lane.
+// operations from package list: plain_gen.go of package lane.
 package main
 
 import (
@@ -9,150 +9,19 @@ import (
 	"go/format"
 	"os"
 	"strings"
+
+	"minfer/metal/mtl/soft/lane/gen/list"
 )
 
-// list has one operation a line: its constant, the function of one lane, and the
-// types of arguments and result: u uint32, i int32, U uint64, I int64, f float32,
-// m a lane of a mask.
-const list = `
-Add32 add32 uu:u
-Sub32 sub32 uu:u
-Mul32 mul32 uu:u
-And32 and32 uu:u
-Or32 or32 uu:u
-Xor32 xor32 uu:u
-Shl32 shl32 uu:u
-LShr32 lshr32 uu:u
-AShr32 ashr32 ii:i
-SMin32 smin32 ii:i
-SMax32 smax32 ii:i
-UMin32 umin32 uu:u
-UMax32 umax32 uu:u
-SDiv32 sdiv32 ii:i
-UDiv32 udiv32 uu:u
-SRem32 srem32 ii:i
-URem32 urem32 uu:u
-SMulHi32 smulhi32 ii:i
-UMulHi32 umulhi32 uu:u
-Clz32 clz32 u:u
-Ctz32 ctz32 u:u
-Popcount32 popcount32 u:u
-Reverse32 reverse32 u:u
-Add64 add64 UU:U
-Sub64 sub64 UU:U
-Mul64 mul64 UU:U
-And64 and64 UU:U
-Or64 or64 UU:U
-Xor64 xor64 UU:U
-Shl64 shl64 UU:U
-LShr64 lshr64 UU:U
-AShr64 ashr64 II:I
-SMin64 smin64 II:I
-SMax64 smax64 II:I
-UMin64 umin64 UU:U
-UMax64 umax64 UU:U
-SDiv64 sdiv64 II:I
-UDiv64 udiv64 UU:U
-SRem64 srem64 II:I
-URem64 urem64 UU:U
-SMulHi64 smulhi64 II:I
-UMulHi64 umulhi64 UU:U
-Clz64 clz64 U:U
-Ctz64 ctz64 U:U
-Popcount64 popcount64 U:U
-Reverse64 reverse64 U:U
-Eq32 eq32 uu:m
-Ne32 ne32 uu:m
-SLt32 slt32 ii:m
-SLe32 sle32 ii:m
-ULt32 ult32 uu:m
-ULe32 ule32 uu:m
-Eq64 eq64 UU:m
-Ne64 ne64 UU:m
-SLt64 slt64 II:m
-SLe64 sle64 II:m
-ULt64 ult64 UU:m
-ULe64 ule64 UU:m
-FEq feq ff:m
-FNe fne ff:m
-FLt flt ff:m
-FLe fle ff:m
-Select32 select32 muu:u
-Select64 select64 mUU:U
-Copy32 copy32 u:u
-Copy64 copy64 U:U
-FAdd fadd ff:f
-FSub fsub ff:f
-FMul fmul ff:f
-FDiv fdiv ff:f
-FMA fma fff:f
-FRem frem ff:f
-FMin fmin ff:f
-FMax fmax ff:f
-Copysign copysign uu:u
-Floor floor f:f
-Ceil ceil f:f
-Trunc trunc f:f
-Rint rint f:f
-Round round f:f
-Sqrt sqrt f:f
-Rsqrt libm.Rsqrt f:f
-Exp libm.Exp f:f
-Exp2 libm.Exp2 f:f
-Exp10 libm.Exp10 f:f
-Log libm.Log f:f
-Log2 libm.Log2 f:f
-Log10 libm.Log10 f:f
-Sin libm.Sin f:f
-Cos libm.Cos f:f
-Tan libm.Tan f:f
-Tanh libm.Tanh f:f
-Sinh libm.Sinh f:f
-Cosh libm.Cosh f:f
-Asin libm.Asin f:f
-Acos libm.Acos f:f
-Atan libm.Atan f:f
-Atan2 libm.Atan2 ff:f
-Pow libm.Pow ff:f
-Erf libm.Erf f:f
-SExt8 sext8 u:u
-SExt16 sext16 u:u
-ZExt64 zext64 u:U
-SExt64 sext64 i:I
-Trunc64 trunc64 U:u
-Bool32 bool32 m:u
-Bool64 bool64 m:U
-FToS32 ftos32 f:i
-FToU32 ftou32 f:u
-FToS64 ftos64 f:I
-FToU64 ftou64 f:U
-FToS8 ftos8 f:u
-FToU8 ftou8 f:u
-FToS16 ftos16 f:u
-FToU16 ftou16 f:u
-S32ToF s32tof i:f
-U32ToF u32tof u:f
-S64ToF s64tof I:f
-U64ToF u64tof U:f
-S64ToBF16 s64tobf16 I:u
-U64ToBF16 u64tobf16 U:u
-F16ToF f16tof u:f
-FToF16 ftof16 f:u
-BF16ToF bf16tof u:f
-FToBF16 ftobf16 f:u
-FMA16 fma16 uuu:u
-FMABF16 fmabf16 uuu:u
-`
-
-var goType = map[byte]string{'u': "uint32", 'i': "int32", 'U': "uint64", 'I': "int64", 'f': "float32"}
+var goType = map[byte]string{'u': "uint32", 'i': "int32", 'U': "uint64", 'I': "int64", 'f': "float32", 'x': "uint32", 'X': "uint64"}
 
 func load(kind byte, v string) string {
 	switch kind {
-	case 'u':
+	case 'u', 'x':
 		return "uint32(" + v + ")"
 	case 'i':
 		return "int32(uint32(" + v + "))"
-	case 'U':
+	case 'U', 'X':
 		return v
 	case 'I':
 		return "int64(" + v + ")"
@@ -166,10 +35,8 @@ func main() {
 	out := flag.String("out", "plain_gen.go", "file to write")
 	flag.Parse()
 	var consts, table, scalars, sigs, loops bytes.Buffer
-	for line := range strings.Lines(strings.TrimSpace(list)) {
-		f := strings.Fields(line)
-		name, fn := f[0], f[1]
-		args, res, _ := strings.Cut(f[2], ":")
+	for _, op := range list.Ops() {
+		name, fn, args, res := op.Name, op.Func, op.Args, string(op.Result)
 		fmt.Fprintf(&consts, "\t%s\n", name)
 		fmt.Fprintf(&table, "\t%s: plain%s,\n", name, name)
 		fmt.Fprintf(&scalars, "\t%s: scalar%s,\n", name, name)
@@ -185,6 +52,11 @@ func main() {
 		var call []string
 		for i, o := range ops {
 			k := args[i]
+			if k == 'x' || k == 'X' {
+				fmt.Fprintf(&loops, "\t%cv := *(*%s)(%c)\n", o, goType[k], o)
+				call = append(call, fmt.Sprintf("%cv", o))
+				continue
+			}
 			if k == 'm' {
 				fmt.Fprintf(&loops, "\t%cv := *(*uint32)(%c)\n", o, o)
 				call = append(call, fmt.Sprintf("%cv>>i&1 != 0", o))
@@ -195,7 +67,7 @@ func main() {
 		}
 		expr := fn + "(" + strings.Join(call, ", ") + ")"
 		if res == "m" {
-			fmt.Fprintf(&loops, "\tvar m uint32\n\tfor i := range 32 {\n\t\tif %s {\n\t\t\tm |= 1 << i\n\t\t}\n\t}\n\t*(*uint32)(d) = m\n}\n", expr)
+			fmt.Fprintf(&loops, "\tvar m uint32\n\tfor i := range 32 {\n\t\tif %s {\n\t\t\tm |= 1 << i\n\t\t}\n\t}\n\t*(*uint64)(d) = uint64(m)\n}\n", expr)
 		} else {
 			fmt.Fprintf(&loops, "\tdv := (*[32]%s)(d)\n\tfor i := range dv {\n\t\tdv[i] = %s\n\t}\n}\n", goType[res[0]], expr)
 		}
