@@ -361,6 +361,7 @@ func (w *Worker) checkWrite(s *shadow, p *page, i int, key uint64, val uint32, a
 		w.against(s, key, lanes, other{AtomicWrite, x.a, x.aPos}, x.amask, at, false)
 		w.against(s, key, lanes, other{AtomicWrite, x.ao, x.aoPos}, 0, at, false)
 		w.against(s, key, lanes, other{AtomicRead, x.ar, x.arPos}, x.armask, at, false)
+		w.against(s, key, lanes, other{AtomicRead, x.aro, x.aroPos}, 0, at, false)
 	}
 }
 
@@ -429,6 +430,9 @@ func (w *Worker) atomic(s *shadow, p *page, i int, key uint64, lanes uint32, at 
 		}
 		x.a, x.aPos, x.amask = key, pos, x.amask|lanes
 	} else {
+		if (x.ar^key)&sgMask != 0 {
+			x.aro, x.aroPos = x.ar, x.arPos
+		}
 		if x.ar < s.gen || !sameStep(x.ar, key) || (x.ar^key)&sgMask != 0 {
 			x.armask = 0
 		}
@@ -465,11 +469,14 @@ func widen(lo, hi *party, q party) {
 func (s *summary) write(tg uint32, pos int32, who uint16, val uint32, known bool) {
 	if s.wmax.tg == 0 {
 		q := party{tg, pos, who}
-		s.wmin, s.wmax, s.val, s.differ = q, q, val, !known
+		s.wmin, s.wmax, s.val, s.differ = q, q, val, 0
+		if !known {
+			s.differ = 15
+		}
 		return
 	}
 	if s.val != val || !known {
-		s.differ = true
+		s.differ |= unequal(s.val, val, known)
 	}
 	if s.wmax.tg != tg {
 		widen(&s.wmin, &s.wmax, party{tg, pos, who})
@@ -483,13 +490,27 @@ func (s *summary) read(tg uint32, pos int32, who uint16) {
 	widen(&s.rmin, &s.rmax, party{tg, pos, who})
 }
 
+// unequal has a bit for each byte in which two values differ.
+func unequal(a, b uint32, known bool) uint8 {
+	if !known {
+		return 15
+	}
+	var d uint8
+	for i := range 4 {
+		if (a^b)>>(8*i)&0xff != 0 {
+			d |= 1 << i
+		}
+	}
+	return d
+}
+
 // merge takes in another worker's summary.
 func (s *summary) merge(o *summary) {
 	if o.wmin.tg != 0 {
 		if s.wmin.tg == 0 {
 			s.val, s.differ = o.val, o.differ
 		} else {
-			s.differ = s.differ || o.differ || s.val != o.val
+			s.differ |= o.differ | unequal(s.val, o.val, true)
 		}
 		widen(&s.wmin, &s.wmax, o.wmin)
 		widen(&s.wmin, &s.wmax, o.wmax)

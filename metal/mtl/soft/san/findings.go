@@ -60,7 +60,6 @@ func (c code) String() string { return Kinds[c] }
 // eventKey is what makes two occurrences the same finding within a dispatch.
 type eventKey struct {
 	code       code
-	note       bool
 	inside     bool // lanes of one simdgroup
 	groups     bool // of two threadgroups
 	obj, obj2  int16
@@ -90,6 +89,7 @@ type event struct {
 	operand   bool
 	active    uint32
 	live      uint32
+	note      bool
 	equal     bool
 	pastRun   *Run // dispatch-race: the earlier dispatch
 }
@@ -111,6 +111,9 @@ func (f findings) merge(k eventKey, e *event) {
 		f[k] = &c
 		return
 	}
+	// One error among notes makes an error.
+	note, equal := old.note && e.note, old.equal && e.equal
+	defer func() { old.note, old.equal = note, equal }()
 	if e.tg < old.tg || e.tg == old.tg && e.seq < old.seq {
 		count, lo, hi, past := old.count, old.lo, old.hi, old.past
 		*old = *e
@@ -152,7 +155,7 @@ func (w *Worker) race(o other, lane, at int, inside, equal bool) {
 	}
 	e := w.event(c, obj, a.Pos, ir.Pos(o.pos), w.curSg, 1<<lane)
 	// One lane's access is one occurrence, however many granules it has.
-	again := lastRace{w.accesses, lane, a.Pos, o.pos, o.kind, equal}
+	again := lastRace{w.accesses, lane, a.Pos, o.pos, o.kind}
 	repeat := again == w.lastRace
 	w.lastRace = again
 	e.kind, e.kind2, e.inside = a.Kind, o.kind, inside
@@ -170,12 +173,11 @@ func (w *Worker) race(o other, lane, at int, inside, equal bool) {
 
 // lastRace tells granules of one access apart from accesses.
 type lastRace struct {
-	access     uint64
-	lane       int
-	pos        ir.Pos
-	other      int32
-	otherKind  Kind
-	equalStore bool
+	access    uint64
+	lane      int
+	pos       ir.Pos
+	other     int32
+	otherKind Kind
 }
 
 // compareGroups finds races between threadgroups of one dispatch in a buffer.
@@ -189,7 +191,7 @@ func (r *Run) compareGroups(found findings, buf int) {
 			at := n*pageBytes + i<<p.shift
 			s := &p.sums[i]
 			if s.wmax.tg != s.wmin.tg {
-				r.groups(found, buf, at, 1<<p.shift, s.wmin, s.wmax, Write, Write, !s.differ)
+				r.groups(found, buf, at, 1<<p.shift, s.wmin, s.wmax, Write, Write, s.differ == 0)
 			}
 			r.firstPair(found, buf, at, 1<<p.shift, s.wmin, s.wmax, s.rmin, s.rmax, Write, Read)
 			if p.atomics != nil {
@@ -228,11 +230,11 @@ func (r *Run) groups(found findings, buf, at, n int, a, b party, ka, kb Kind, eq
 	obj2 := r.objects[a.who>>10]
 	e := event{
 		eventKey: eventKey{
-			code: kindDeviceRace, note: equal, groups: true, obj: objID(obj), obj2: objID(obj2),
+			code: kindDeviceRace, groups: true, obj: objID(obj), obj2: objID(obj2),
 			pos: ir.Pos(b.pos), other: ir.Pos(a.pos), kind: kb, kind2: ka,
 		},
 		tg: b.tg - 1, tg2: a.tg - 1, who: b.who & (sgMask | laneMask), who2: a.who & (sgMask | laneMask),
-		seq: ^uint32(0), equal: equal, unit: n,
+		seq: ^uint32(0), note: equal, equal: equal, unit: n,
 	}
 	lo := int64(at + r.bufs[buf].lo - obj.Base)
 	// Of equally ranked occurrences the lower offset comes first, so that the

@@ -42,17 +42,17 @@ type cell struct {
 
 // cold is the part of a cell that few accesses need.
 type cold struct {
-	r0          uint64 // equals cell.r where mask0 and pos0 hold: lanes that read before at another place
-	mask0       uint32
-	pos0        int32
-	other       uint64 // last reader of a simdgroup other than cell.r's
-	otherPos    int32
-	a, ao       uint64 // last atomic that may write; that of another simdgroup before
-	ar          uint64 // last atomic read
-	aPos, aoPos int32
-	arPos       int32
-	amask       uint32 // lanes of a
-	armask      uint32 // lanes of ar
+	r0            uint64 // equals cell.r where mask0 and pos0 hold: lanes that read before at another place
+	mask0         uint32
+	pos0          int32
+	other         uint64 // last reader of a simdgroup other than cell.r's
+	otherPos      int32
+	a, ao         uint64 // last atomic that may write; that of another simdgroup before
+	ar, aro       uint64 // last atomic read; that of another simdgroup before
+	aPos, aoPos   int32
+	arPos, aroPos int32
+	amask         uint32 // lanes of a
+	armask        uint32 // lanes of ar
 }
 
 // party is one side of a possible race between threadgroups.
@@ -68,7 +68,7 @@ type party struct {
 type summary struct {
 	wmin, wmax, rmin, rmax party
 	val                    uint32
-	differ                 bool // plain writes of unequal values
+	differ                 uint8 // a bit a byte: plain writes of unequal values
 }
 
 // atomics is the same for atomic accesses.
@@ -124,6 +124,7 @@ func (p *page) refine(shift uint) {
 		for i := range p.sums {
 			s := &p.sums[i]
 			s.val = s.val >> (half * uint(i&1)) & mask
+			s.differ = s.differ >> (half / 8 * uint(i&1)) & (1<<(half/8) - 1)
 		}
 	}
 }

@@ -1,0 +1,146 @@
+package san
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"minfer/metal/msl/ir"
+)
+
+// past is an access as the oracle keeps it: everything, for ever.
+type past struct {
+	kind     Kind
+	sg, lane int
+	lo, hi   int
+	gen      int // barriers of the threadgroup before it
+	sf       int // barriers of its simdgroup before it
+}
+
+// races says by definition whether two accesses are a race in mode strict: they
+// touch a byte, one writes, not both are atomic, and nothing orders them.
+func races(a, b past) bool {
+	if a.lo >= b.hi || b.lo >= a.hi || !a.kind.writes() && !b.kind.writes() || a.kind.atomic() && b.kind.atomic() || a.gen != b.gen {
+		return false
+	}
+	if a.sg != b.sg {
+		return true
+	}
+	return a.lane != b.lane && a.sf == b.sf
+}
+
+// Random programs of four simdgroups on 16 bytes: the first race is found at the
+// access that completes it, and there is none before.
+func TestAgainstDefinition(t *testing.T) {
+	found, clean := 0, 0
+	for seed := range uint64(2000) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		r := newRig(t, Strict, 1)
+		o := r.run.Statics[0]
+		flag := ir.MemThreadgroup
+		if seed%2 == 1 {
+			o, flag = r.run.Params[1], ir.MemDevice
+		}
+		withAtomics := seed%3 == 0
+		space := 4 << rnd.IntN(3)
+		var history []past
+		gen := 0
+		var sf [4]int
+		sg := 0
+		value := uint32(0)
+		for step := range 40 {
+			switch rnd.IntN(12) {
+			case 0:
+				gen++
+				r.w.Barrier(flag | ir.MemFlags(rnd.IntN(4)))
+				continue
+			case 1, 2:
+				sf[sg]++
+				r.w.SgBarrier(sg, flag)
+				continue
+			case 3:
+				r.w.Barrier(3 &^ flag)
+				sg = rnd.IntN(4)
+				continue
+			case 4:
+				sg = rnd.IntN(4)
+				continue
+			}
+			kind := Kind(rnd.IntN(2))
+			size := 1 << rnd.IntN(3)
+			if withAtomics && rnd.IntN(2) == 0 {
+				kind, size = kind+2, 4
+			}
+			// One to three lanes, which may meet.
+			var offs [Lanes]int
+			mask := uint32(0)
+			for range 1 + rnd.IntN(3) {
+				lane := rnd.IntN(4)
+				mask |= 1 << lane
+				offs[lane] = rnd.IntN(space/size) * size
+			}
+			expect := false
+			for lane := range Lanes {
+				if mask>>lane&1 == 0 {
+					continue
+				}
+				now := past{kind, sg, lane, offs[lane], offs[lane] + size, gen, sf[sg]}
+				for _, p := range history {
+					expect = expect || races(p, now)
+				}
+				history = append(history, now)
+			}
+			r.access(kind, o, sg, mask, ir.Pos(step+1), size, func(l int) (int, uint32) {
+				value++ // values never repeat in a byte: no write equals another
+				return offs[l], value * 0x01010101
+			})
+			got := len(r.w.found) > 0
+			if expect != got {
+				t.Log(history)
+			}
+			require.Equal(t, expect, got, "seed %d, step %d: %v of %d bytes at %v by lanes %#x of simdgroup %d", seed, step, kind, size, offs[:4], mask, sg)
+			if got {
+				found++
+				for _, k := range r.w.found {
+					require.False(t, k.note)
+				}
+				break
+			}
+			clean++
+		}
+	}
+	require.Greater(t, found, 1000)
+	require.Greater(t, clean, 5000, "accesses without a race")
+}
+
+// Findings of a whole run are the same for any number of workers and any order of
+// threadgroups.
+func TestWorkersAgree(t *testing.T) {
+	for seed := range uint64(40) {
+		var first []string
+		for _, workers := range []int{1, 2, 5} {
+			for _, shuffle := range []uint64{0, 1} {
+				r := newRig(t, Strict, workers)
+				order := rand.New(rand.NewPCG(shuffle, 1)).Perm(12)
+				for turn, g := range order {
+					rnd := rand.New(rand.NewPCG(seed, uint64(g)))
+					r.w = r.run.Worker(turn % workers)
+					r.w.BeginGroup(g, 128, 4)
+					for step := range 6 {
+						size := 1 << rnd.IntN(3)
+						base := rnd.IntN(60) * size
+						r.access(Kind(rnd.IntN(4)), r.run.Params[1+rnd.IntN(2)], rnd.IntN(4), 0x0f, ir.Pos(step+1), size, func(l int) (int, uint32) {
+							return base + l*size, uint32(rnd.IntN(2))
+						})
+					}
+				}
+				got := r.found()
+				if first == nil {
+					first = got
+				}
+				require.Equal(t, first, got, "seed %d, %d workers", seed, workers)
+			}
+		}
+	}
+}
