@@ -236,6 +236,18 @@ func (m *Map) lineAt(p Pos) string {
 	return strings.TrimSuffix(s, "\r")
 }
 
+// FileLine gives the text of a line of a file, counted from 1, without its end;
+// "" where there is none.
+func (m *Map) FileLine(name string, line int) string {
+	for i := range m.files {
+		f := &m.files[i]
+		if f.name == name && line >= 1 && line <= len(f.lines) {
+			return m.lineAt(f.base + Pos(f.lines[line-1]))
+		}
+	}
+	return ""
+}
+
 // Range gives the bytes of a file that a span covers, so that a tool can cut
 // them out or put others in their place. It fails where the span is not whole
 // inside one file, such as where a part of it comes out of a macro's body.
