@@ -78,7 +78,7 @@ type DoStmt struct {
 	Cond   Expr
 }
 
-// Unroll is an unroll pragma before a loop.
+// Unroll is an unroll pragma before a loop; it is not in the loop's range.
 type Unroll struct {
 	Range
 	Kind  UnrollKind

@@ -404,6 +404,9 @@ func (p *parser) oneDeclarator(s specifiers, where place, head templateHead) ast
 		p.bits(v)
 		return v
 	}
+	if !p.checkDeclarator(s) {
+		return &ast.BadDecl{Range: p.from(s.start)}
+	}
 	d := p.declarator(use)
 	if d.name == nil {
 		if !p.failed {
@@ -441,6 +444,34 @@ func (p *parser) oneDeclarator(s specifiers, where place, head templateHead) ast
 	}
 	v.Range = p.from(s.start)
 	return v
+}
+
+// checkDeclarator reports the two common slips that would give a confusing error
+// about a missing name: no semicolon behind a record, no type before a function.
+func (p *parser) checkDeclarator(s specifiers) bool {
+	t := p.tok()
+	if p.failed || s.base == nil || isName(t) || t.Is("*") || t.Is("&") || t.Is("::") {
+		return true
+	}
+	switch base := s.base.(type) {
+	case *ast.RecordType:
+		if base.Decl.Defined && !t.Is("(") && !t.Is("[") {
+			p.expectEnd("the definition of a " + base.Decl.Keyword.String())
+			return false
+		}
+	case *ast.EnumType:
+		if base.Decl.Defined && !t.Is("(") && !t.Is("[") {
+			p.expectEnd("the definition of an enumeration")
+			return false
+		}
+	case *ast.NamedType:
+		next := p.peek(1)
+		if t.Is("(") && base.Name.IsPlain() && !next.Is("*") && !next.Is("&") && !isName(next) && !next.Is("(") {
+			p.fail(source.Errorf(base.Span(), "function '%s' is declared without a result type", nameText(base.Name)))
+			return false
+		}
+	}
+	return true
 }
 
 // typeOf builds a declarator's type; a type must have been written.

@@ -25,7 +25,8 @@ import (
 
 // Options are the settings of one run.
 type Options struct {
-	// MaxErrors is the number of errors after which the run stops, 50 if 0.
+	// MaxErrors is the number of errors after which the run stops, 50 if 0. As many
+	// warnings are kept.
 	MaxErrors int
 }
 
@@ -92,9 +93,11 @@ type parser struct {
 	prev  source.Pos // end of the token read last
 	diags []source.Diag
 
-	errors  int
+	errors, warnings int
+
 	failed  bool // a syntax error is on its way up to where the parser can go on
 	stopped bool // a limit was passed: nothing more is read
+	ended   bool // that the file ends too early was reported
 	trial   int  // readings under way that may be given up: no errors are reported
 	depth   int
 	work    int
@@ -202,10 +205,13 @@ func (p *parser) report(d source.Diag) {
 	if p.trial > 0 || p.stopped {
 		return
 	}
-	p.diags = append(p.diags, d)
 	if d.Severity != source.Error {
+		if p.warnings++; p.warnings <= p.opts.MaxErrors {
+			p.diags = append(p.diags, d)
+		}
 		return
 	}
+	p.diags = append(p.diags, d)
 	if p.errors++; p.errors >= p.opts.MaxErrors {
 		p.stop(d.Span, "too many errors, the rest of the text is not read")
 	}
@@ -263,9 +269,17 @@ func (p *parser) expectEnd(what string) bool {
 	return false
 }
 
-// unclosed fails where a bracket should be closed.
+// unclosed fails where a bracket should be closed. That the file ends before is
+// reported for the innermost one only.
 func (p *parser) unclosed(s string, open lex.Token) {
 	t := p.tok()
+	if t.Kind == lex.EOF && !p.failed && p.trial == 0 {
+		if p.ended {
+			p.failed = true
+			return
+		}
+		p.ended = true
+	}
 	p.fail(source.Errorf(t.Span(), "expected '%s', found %s", s, t.Describe()).Note(open.Span(), "to match this '%s'", open.Text))
 }
 
@@ -377,9 +391,19 @@ func (p *parser) look(f func() bool) bool {
 // the broken one began.
 func (p *parser) recover(start int, decl bool) {
 	p.failed, p.half, p.angle, p.template = false, 0, false, noTemplate
-	braces := 0
-	for first := p.i == start; !p.stopped; first = false {
+	p.leaveForHead(start)
+	braces := 0 // that the broken text has opened
+	for _, t := range p.toks[min(start, p.i):p.i] {
+		if t.Is("{") {
+			braces++
+		} else if t.Is("}") && braces > 0 {
+			braces--
+		}
+	}
+	broken := p.i
+	for !p.stopped {
 		t := p.tok()
+		first := p.i == start
 		switch {
 		case t.Kind == lex.EOF:
 			return
@@ -399,7 +423,35 @@ func (p *parser) recover(start int, decl bool) {
 			return
 		case decl && braces == 0 && !first && t.Flags&lex.LineStart != 0 && startsDeclaration[t.Text]:
 			return
-		case t.Kind == lex.Pragma && braces == 0 && !first:
+		case t.Kind == lex.Pragma && braces == 0 && !first && p.i != broken:
+			return
+		}
+		p.advance()
+	}
+}
+
+// leaveForHead passes the rest of a for's parenthesis, whose semicolons end
+// nothing.
+func (p *parser) leaveForHead(start int) {
+	if !p.toks[start].Is("for") {
+		return
+	}
+	open := 0
+	for _, t := range p.toks[start:p.i] {
+		if t.Is("(") {
+			open++
+		} else if t.Is(")") {
+			open--
+		}
+	}
+	for open > 0 {
+		t := p.tok()
+		switch {
+		case t.Is("("):
+			open++
+		case t.Is(")"):
+			open--
+		case t.Is("{"), t.Is("}"), t.Kind == lex.EOF, t.Kind == lex.Pragma:
 			return
 		}
 		p.advance()

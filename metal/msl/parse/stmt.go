@@ -29,9 +29,13 @@ func (p *parser) compound() *ast.CompoundStmt {
 // statement reads one statement. After an error it passes the broken one, except
 // where a reading is tried: then the error goes up.
 func (p *parser) statement() ast.Stmt {
-	defer p.leave()
 	start, first := p.i, p.tok()
 	depth := p.depth
+	if p.failed || p.stopped {
+		// The error is that of the statement around.
+		return &ast.BadStmt{Range: ast.Range{Start: first.Pos, End: first.End}}
+	}
+	defer p.leave()
 	var s ast.Stmt
 	if p.enter() {
 		s = p.oneStatement()

@@ -1,6 +1,8 @@
 package parse
 
 import (
+	"strings"
+
 	"minfer/metal/msl/ast"
 	"minfer/metal/msl/lex"
 	"minfer/metal/msl/source"
@@ -35,6 +37,7 @@ type typeWords struct {
 	baseStart  source.Pos
 	baseEnd    source.Pos
 	counts     map[string]int // of basic words
+	words      []string       // these in order
 }
 
 // seen extends the range of the type by the token read last.
@@ -57,6 +60,8 @@ func (p *parser) specifierList(use specUse) specifiers {
 			s.attrs = append(s.attrs, attrs...)
 			s.specs |= specs
 		case p.qualifier(w):
+		case t.Is("::") && w.base == nil && w.counts == nil && p.scanName(0).next > 0:
+			p.typeSpecifier(w, use)
 		case t.Kind != lex.Ident:
 			return p.endSpecifiers(s, w)
 		case basicWords[t.Text]:
@@ -181,7 +186,7 @@ func (p *parser) typeSpecifier(w *typeWords, use specUse) bool {
 			w.base = &ast.BuiltinTraitType{Range: p.from(start), Name: t.Text, Args: []ast.Type{arg}}
 		}
 	default:
-		if !isName(t) || !p.namesType(use) {
+		if !isName(t) && !t.Is("::") || !p.namesType(use) {
 			return false
 		}
 		n, _ := p.name(inType)
@@ -416,6 +421,9 @@ func (w *typeWords) basic(t lex.Token) {
 		name = "signed"
 	}
 	w.counts[name]++
+	if len(w.words) < maxParts {
+		w.words = append(w.words, t.Text)
+	}
 	w.baseEnd = t.End
 	w.seen(t.Pos, t.End)
 }
@@ -425,7 +433,7 @@ func (p *parser) basicType(w *typeWords) ast.Type {
 	r := ast.Range{Start: w.baseStart, End: w.baseEnd}
 	c := w.counts
 	bad := func() ast.Type {
-		p.report(source.Errorf(r.Span(), "these words together are no type"))
+		p.report(source.Errorf(r.Span(), "'%s' is not a type", strings.Join(w.words, " ")))
 		return &ast.BasicType{Range: r, Kind: ast.Int}
 	}
 	one := func(k ast.Basic) ast.Type { return &ast.BasicType{Range: r, Kind: k} }

@@ -41,7 +41,7 @@ func (p *preprocessor) directive(f *input, hash lex.Token) {
 	case "warning":
 		p.report(source.Warningf(p.upTo(hash, name), "#warning %s", clip(f.lx.RestOfLine())))
 	case "pragma":
-		p.pragma(f, name)
+		p.pragma(f, p.upTo(hash, name))
 	case "line":
 		p.report(source.Warningf(p.upTo(hash, name), "#line is ignored: places stay those of the file"))
 		f.lx.RestOfLine()

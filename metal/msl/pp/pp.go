@@ -49,7 +49,7 @@ type Options struct {
 // The limits. They are far above what real libraries need.
 const (
 	maxTokens    = 1 << 22 // of the result
-	maxErrors    = 50      // then the run stops
+	maxErrors    = 50      // then the run stops; as many warnings are kept
 	maxIncludes  = 10000   // files brought in
 	maxDepth     = 200     // #include in #include, #if in #if, macro in argument
 	maxMadeText  = 1 << 24 // bytes of text made by # and ## together
@@ -100,6 +100,7 @@ type preprocessor struct {
 	text     int // bytes made by # and ##
 	diags    []source.Diag
 	errors   int
+	warnings int
 	stopped  bool // a limit was passed: nothing more is read
 }
 
@@ -129,10 +130,13 @@ func (p *preprocessor) report(d source.Diag) {
 	if p.stopped {
 		return
 	}
-	p.diags = append(p.diags, d)
 	if d.Severity != source.Error {
+		if p.warnings++; p.warnings <= maxErrors {
+			p.diags = append(p.diags, d)
+		}
 		return
 	}
+	p.diags = append(p.diags, d)
 	if p.errors++; p.errors >= maxErrors {
 		p.diags = append(p.diags, source.Errorf(d.Span, "too many errors, the rest of the text is not read"))
 		p.stopped = true

@@ -8,13 +8,13 @@ import (
 )
 
 // pragma reads a #pragma line and pushes what is kept of it.
-func (p *preprocessor) pragma(f *input, directive lex.Token) {
+func (p *preprocessor) pragma(f *input, at source.Span) {
 	toks := p.line(f)
 	if len(toks) > 0 && toks[0].Is("once") {
 		p.once[f.name] = true
 		return
 	}
-	p.keepPragma(directive.Span(), toks)
+	p.keepPragma(at, toks)
 }
 
 // pragmaOperator carries out _Pragma("..."). It is false where no string in

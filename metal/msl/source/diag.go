@@ -1,6 +1,10 @@
 package source
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // Severity says what a diagnostic means for the result.
 type Severity uint8
@@ -53,6 +57,14 @@ func Warningf(at Span, format string, args ...any) Diag {
 func (d Diag) Note(at Span, format string, args ...any) Diag {
 	d.Notes = append(d.Notes, Note{Span: at, Msg: fmt.Sprintf(format, args...)})
 	return d
+}
+
+// Sort puts diagnostics in the order of the text, those of one place in the order
+// in which they were found.
+func (m *Map) Sort(ds []Diag) {
+	slices.SortStableFunc(ds, func(a, b Diag) int {
+		return cmp.Compare(m.Place(a.Span.Start), m.Place(b.Span.Start))
+	})
 }
 
 // HasErrors reports whether one of the diagnostics is an error.

@@ -141,6 +141,18 @@ func TestRender(t *testing.T) {
 	require.False(t, HasErrors([]Diag{Warningf(Span{}, "")}))
 }
 
+func TestSort(t *testing.T) {
+	m, argument, body := nested(t)
+	base := m.files[0].base
+	ds := []Diag{Errorf(Span{base + 50, 0}, "d"), Errorf(argument, "c"), Errorf(body, "b"), Errorf(Span{}, "none"), Errorf(Span{base, 0}, "a"), Errorf(Span{base, 0}, "a2")}
+	m.Sort(ds)
+	var got []string
+	for _, d := range ds {
+		got = append(got, d.Msg)
+	}
+	require.Equal(t, []string{"none", "a", "a2", "b", "c", "d"}, got)
+}
+
 func TestManyMacroNotes(t *testing.T) {
 	m := NewMap()
 	base, _ := m.AddFile("f", "M;", 0)
