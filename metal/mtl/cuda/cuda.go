@@ -1,4 +1,24 @@
 // Package cuda is the device for NVIDIA GPUs: kernels go from the IR of metal/msl
-// to CUDA C++, which the driver's run-time compiler builds; both libraries are
+// to CUDA C++, which NVIDIA's run-time compiler builds; both of its libraries are
 // opened at run time.
+//
+// Order of use: [Emit] prints a verified ir.Func as the text of one kernel;
+// [OpenCompiler] and [OpenDriver] find the libraries; [Compiler.Compile] makes
+// machine code of the text, [Driver.Load] a [Kernel] of that, and [Kernel.Launch]
+// runs it on [Memory]. Emit needs no library, the compiler no GPU.
+//
+// The numeric contract is that of package ir, so results have the bits of the
+// software device: every float operation is an intrinsic that rounds once, fused
+// only where the IR has an FMA; the functions of libm are printed operation by
+// operation; simd reductions walk the same tree. Two things are outside of it:
+// the payload of NaNs, and accesses out of bounds, which the hardware does not
+// check.
+//
+// A simdgroup is a warp. Blocks are linear and whole; the emitted code gives
+// threads their MSL positions and ends those beyond a ragged edge at once. Lanes of
+// a warp do not run in step, so the emitter keeps the mask of active lanes where
+// lanes that diverge meet simdgroup functions, and passes it to each.
+//
+// Emit is pure. A Driver and what it makes are bound to one context and may be
+// used from several goroutines, one call at a time; each locks its thread.
 package cuda

@@ -1,0 +1,427 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+
+	"minfer/metal/msl/ir"
+)
+
+// driverName is what the driver's library is called.
+const driverName = "libcuda.so.1"
+
+// Codes and attributes of the driver interface.
+const (
+	notReady             = 600
+	attrCapabilityMajor  = 75
+	attrCapabilityMinor  = 76
+	attrMultiprocessors  = 16
+	funcAttrLocalBytes   = 3
+	funcAttrRegisters    = 4
+	funcSetDynamicShared = 8
+	maxPlainShared       = 48 << 10
+)
+
+// Driver is one GPU, in its primary context. Calls are one at a time; it is safe
+// for concurrent use.
+type Driver struct {
+	mu      sync.Mutex
+	device  int32
+	ctx     uintptr
+	name    string
+	version int32
+	attrs   [3]int32
+	closed  bool
+	fn      struct {
+		init          func(flags uint32) int32
+		version       func(v *int32) int32
+		count         func(n *int32) int32
+		get           func(dev *int32, n int32) int32
+		deviceName    func(buf *byte, n int32, dev int32) int32
+		attribute     func(v *int32, attr, dev int32) int32
+		retain        func(ctx *uintptr, dev int32) int32
+		release       func(dev int32) int32
+		setCurrent    func(ctx uintptr) int32
+		loadData      func(mod *uintptr, image *byte) int32
+		unload        func(mod uintptr) int32
+		getFunction   func(fn *uintptr, mod uintptr, name *byte) int32
+		funcAttribute func(v *int32, attr int32, fn uintptr) int32
+		setAttribute  func(fn uintptr, attr, v int32) int32
+		alloc         func(p *uint64, n uintptr) int32
+		free          func(p uint64) int32
+		toDevice      func(dst uint64, src *byte, n uintptr) int32
+		toHost        func(dst *byte, src uint64, n uintptr) int32
+		fill          func(dst uint64, value uint8, n uintptr) int32
+		launch        func(fn uintptr, gx, gy, gz, bx, by, bz, shared uint32, stream uintptr, params *unsafe.Pointer, extra unsafe.Pointer) int32
+		eventCreate   func(ev *uintptr, flags uint32) int32
+		eventRecord   func(ev, stream uintptr) int32
+		eventQuery    func(ev uintptr) int32
+		eventElapsed  func(ms *float32, start, end uintptr) int32
+		eventDestroy  func(ev uintptr) int32
+		errorName     func(code int32, s **byte) int32
+	}
+}
+
+// OpenDriver opens the driver's library and the n-th GPU.
+func OpenDriver(n int) (*Driver, error) {
+	lib, err := dlopen(driverName)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: driver: %w", err)
+	}
+	d := &Driver{}
+	f := &d.fn
+	for _, x := range []struct {
+		name string
+		ptr  any
+	}{
+		{"cuInit", &f.init}, {"cuDriverGetVersion", &f.version}, {"cuDeviceGetCount", &f.count}, {"cuDeviceGet", &f.get},
+		{"cuDeviceGetName", &f.deviceName}, {"cuDeviceGetAttribute", &f.attribute}, {"cuDevicePrimaryCtxRetain", &f.retain},
+		{"cuDevicePrimaryCtxRelease_v2", &f.release}, {"cuCtxSetCurrent", &f.setCurrent}, {"cuModuleLoadData", &f.loadData},
+		{"cuModuleUnload", &f.unload}, {"cuModuleGetFunction", &f.getFunction}, {"cuFuncGetAttribute", &f.funcAttribute},
+		{"cuFuncSetAttribute", &f.setAttribute}, {"cuMemAlloc_v2", &f.alloc}, {"cuMemFree_v2", &f.free},
+		{"cuMemcpyHtoD_v2", &f.toDevice}, {"cuMemcpyDtoH_v2", &f.toHost}, {"cuMemsetD8_v2", &f.fill}, {"cuLaunchKernel", &f.launch},
+		{"cuEventCreate", &f.eventCreate}, {"cuEventRecord", &f.eventRecord}, {"cuEventQuery", &f.eventQuery},
+		{"cuEventElapsedTime", &f.eventElapsed}, {"cuEventDestroy_v2", &f.eventDestroy}, {"cuGetErrorName", &f.errorName},
+	} {
+		if err := bind(lib, x.name, x.ptr); err != nil {
+			return nil, fmt.Errorf("cuda: driver: %w", err)
+		}
+	}
+	var count int32
+	if err := errors.Join(d.check("init", f.init(0)), d.check("device count", f.count(&count))); err != nil {
+		return nil, err
+	}
+	if n < 0 || n >= int(count) {
+		return nil, fmt.Errorf("cuda: no GPU %d: the driver has %d", n, count)
+	}
+	name := make([]byte, 128)
+	err = errors.Join(
+		d.check("driver version", f.version(&d.version)),
+		d.check("device", f.get(&d.device, int32(n))),
+		d.check("device name", f.deviceName(&name[0], int32(len(name)), d.device)),
+	)
+	for k, attr := range []int32{attrCapabilityMajor, attrCapabilityMinor, attrMultiprocessors} {
+		err = errors.Join(err, d.check("device attribute", f.attribute(&d.attrs[k], attr, d.device)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for k, b := range name {
+		if b == 0 {
+			d.name = string(name[:k])
+			break
+		}
+	}
+	if err := d.check("context", f.retain(&d.ctx, d.device)); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// check makes an error of a result code.
+func (d *Driver) check(what string, code int32) error {
+	if code == 0 {
+		return nil
+	}
+	name := fmt.Sprintf("error %d", code)
+	var s *byte
+	if d.fn.errorName(code, &s) == 0 && s != nil {
+		name = unsafe.String(s, length(s))
+	}
+	return fmt.Errorf("cuda: %s: %s", what, name)
+}
+
+// length is that of a zero-terminated string.
+func length(s *byte) int {
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(s), n)) != 0 {
+		n++
+	}
+	return n
+}
+
+// do runs f on a thread with the context current.
+func (d *Driver) do(f func() error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return errors.New("cuda: the driver is closed")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := d.check("context", d.fn.setCurrent(d.ctx)); err != nil {
+		return err
+	}
+	return f()
+}
+
+// Name is the GPU's.
+func (d *Driver) Name() string { return d.name }
+
+// Version is the driver interface's, as "13.0".
+func (d *Driver) Version() string { return fmt.Sprintf("%d.%d", d.version/1000, d.version%1000/10) }
+
+// Capability is the GPU's compute capability.
+func (d *Driver) Capability() (major, minor int) { return int(d.attrs[0]), int(d.attrs[1]) }
+
+// Multiprocessors is their number.
+func (d *Driver) Multiprocessors() int { return int(d.attrs[2]) }
+
+// Close releases the context. Memory and kernels go before.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	return d.check("release of the context", d.fn.release(d.device))
+}
+
+// Memory is an allocation on the GPU, aligned to 256 bytes.
+type Memory struct {
+	d    *Driver
+	addr uint64
+	size int
+}
+
+// Alloc gives size > 0 bytes, undefined until written.
+func (d *Driver) Alloc(size int) (*Memory, error) {
+	if size <= 0 {
+		return nil, fmt.Errorf("cuda: allocation of %d bytes, expected at least 1", size)
+	}
+	m := &Memory{d: d, size: size}
+	err := d.do(func() error { return d.check(fmt.Sprintf("allocation of %d bytes", size), d.fn.alloc(&m.addr, uintptr(size))) })
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Memory) window(off, n int) error {
+	if m.addr == 0 {
+		return errors.New("cuda: the memory was freed")
+	}
+	if off < 0 || n < 0 || off > m.size-n {
+		return fmt.Errorf("cuda: bytes %d to %d of an allocation of %d", off, off+n, m.size)
+	}
+	return nil
+}
+
+// Size in bytes.
+func (m *Memory) Size() int { return m.size }
+
+// Write copies src to the memory at off.
+func (m *Memory) Write(off int, src []byte) error {
+	if err := m.window(off, len(src)); err != nil || len(src) == 0 {
+		return err
+	}
+	return m.d.do(func() error { return m.d.check("copy to the device", m.d.fn.toDevice(m.addr+uint64(off), &src[0], uintptr(len(src)))) })
+}
+
+// Read copies the memory at off to dst, after all work before.
+func (m *Memory) Read(off int, dst []byte) error {
+	if err := m.window(off, len(dst)); err != nil || len(dst) == 0 {
+		return err
+	}
+	return m.d.do(func() error { return m.d.check("copy to the host", m.d.fn.toHost(&dst[0], m.addr+uint64(off), uintptr(len(dst)))) })
+}
+
+// Fill sets all bytes.
+func (m *Memory) Fill(value byte) error {
+	if err := m.window(0, 0); err != nil {
+		return err
+	}
+	return m.d.do(func() error { return m.d.check("fill", m.d.fn.fill(m.addr, value, uintptr(m.size))) })
+}
+
+// Free gives the memory back; twice is once.
+func (m *Memory) Free() error {
+	if m.addr == 0 {
+		return nil
+	}
+	addr := m.addr
+	m.addr = 0
+	return m.d.do(func() error { return m.d.check("free", m.d.fn.free(addr)) })
+}
+
+// Kernel is a loaded kernel.
+type Kernel struct {
+	d      *Driver
+	src    *Source
+	module uintptr
+	fn     uintptr
+	shared int // dynamic shared memory that was asked for
+	// Registers and LocalBytes are what a thread takes.
+	Registers, LocalBytes int
+}
+
+// Load loads the machine code that [Compiler.Compile] made of s.
+func (d *Driver) Load(s *Source, cubin []byte) (*Kernel, error) {
+	if len(cubin) == 0 {
+		return nil, fmt.Errorf("cuda: kernel %s: no machine code", s.Func.Name)
+	}
+	k := &Kernel{d: d, src: s}
+	err := d.do(func() error {
+		if err := d.check("load", d.fn.loadData(&k.module, &cubin[0])); err != nil {
+			return err
+		}
+		var regs, local int32
+		return errors.Join(
+			d.check("function", d.fn.getFunction(&k.fn, k.module, cstring(s.Entry))),
+			d.check("registers", d.fn.funcAttribute(&regs, funcAttrRegisters, k.fn)),
+			d.check("local memory", d.fn.funcAttribute(&local, funcAttrLocalBytes, k.fn)),
+			func() error { k.Registers, k.LocalBytes = int(regs), int(local); return nil }(),
+		)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", s.Func.Name, err)
+	}
+	return k, nil
+}
+
+// Unload gives the kernel back.
+func (k *Kernel) Unload() error {
+	if k.module == 0 {
+		return nil
+	}
+	m := k.module
+	k.module = 0
+	return k.d.do(func() error { return k.d.check("unload", k.d.fn.unload(m)) })
+}
+
+// Launch is one dispatch, in the terms of mtl.Dispatch.
+type Launch struct {
+	// Grid counts threads where Ragged, threadgroups otherwise.
+	Grid        [3]int
+	Ragged      bool
+	Threadgroup [3]int
+	// Args has the memory of each buffer argument, by Param; nil is null. Offsets
+	// are bytes in it.
+	Args    []*Memory
+	Offsets []int
+	// ThreadgroupBytes has the size of each threadgroup argument, by Param.
+	ThreadgroupBytes []int
+	// Repeat launches as often, one after another; 0 is once.
+	Repeat int
+}
+
+// Launch runs a kernel, waits, and gives the GPU's time for all repetitions. When
+// the context is done first it returns at once; the kernel can't be stopped.
+func (k *Kernel) Launch(ctx context.Context, l Launch) (time.Duration, error) {
+	f := k.src.Func
+	fail := func(format string, args ...any) (time.Duration, error) {
+		return 0, fmt.Errorf("cuda: kernel %s: launch: %s", f.Name, fmt.Sprintf(format, args...))
+	}
+	if len(l.Args) != len(f.Params) || len(l.Offsets) != len(f.Params) || len(l.ThreadgroupBytes) != len(f.Params) {
+		return fail("%d arguments, %d offsets and %d sizes, expected %d of each", len(l.Args), len(l.Offsets), len(l.ThreadgroupBytes), len(f.Params))
+	}
+	var geometry struct{ threads, tg [3]uint32 }
+	var groups [3]uint32
+	threads := 1
+	for c := range 3 {
+		if l.Grid[c] < 1 || l.Threadgroup[c] < 1 || l.Threadgroup[c] > 1024 || l.Grid[c] > 1<<31-1 {
+			return fail("grid %v, threadgroup %v", l.Grid, l.Threadgroup)
+		}
+		g := l.Grid[c]
+		if l.Ragged {
+			geometry.threads[c] = uint32(g)
+			g = (g + l.Threadgroup[c] - 1) / l.Threadgroup[c]
+		} else {
+			geometry.threads[c] = uint32(g * l.Threadgroup[c])
+		}
+		if c > 0 && g > 65535 {
+			return fail("%d threadgroups in direction %d, expected at most 65535", g, c)
+		}
+		groups[c] = uint32(g)
+		geometry.tg[c] = uint32(l.Threadgroup[c])
+		threads *= l.Threadgroup[c]
+	}
+	if threads > 1024 {
+		return fail("%d threads in a threadgroup, expected at most 1024", threads)
+	}
+	if f.MaxThreads != 0 && threads > f.MaxThreads {
+		return fail("%d threads in a threadgroup, expected at most the kernel's %d", threads, f.MaxThreads)
+	}
+
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&geometry)
+	params := []unsafe.Pointer{unsafe.Pointer(&geometry)}
+	shared := k.src.StaticBytes
+	for n, p := range f.Params {
+		if p.Kind == ir.ThreadgroupParam {
+			at := new(uint32)
+			*at = uint32(shared)
+			shared += (l.ThreadgroupBytes[n] + 15) &^ 15
+			pin.Pin(at)
+			params = append(params, unsafe.Pointer(at))
+			continue
+		}
+		at := new(uint64)
+		if m := l.Args[n]; m != nil {
+			if err := m.window(l.Offsets[n], 0); err != nil {
+				return 0, err
+			}
+			*at = m.addr + uint64(l.Offsets[n])
+		}
+		pin.Pin(at)
+		params = append(params, unsafe.Pointer(at))
+	}
+	var took time.Duration
+	err := k.d.do(func() error {
+		d := k.d
+		if shared > maxPlainShared && shared > k.shared {
+			if err := d.check("shared memory", d.fn.setAttribute(k.fn, funcSetDynamicShared, int32(shared))); err != nil {
+				return err
+			}
+			k.shared = shared
+		}
+		var start, end uintptr
+		if err := errors.Join(d.check("event", d.fn.eventCreate(&start, 0)), d.check("event", d.fn.eventCreate(&end, 0))); err != nil {
+			return err
+		}
+		defer d.fn.eventDestroy(start)
+		defer d.fn.eventDestroy(end)
+		if err := d.check("event", d.fn.eventRecord(start, 0)); err != nil {
+			return err
+		}
+		for range max(1, l.Repeat) {
+			if err := d.check("launch", d.fn.launch(k.fn, groups[0], groups[1], groups[2], uint32(threads), 1, 1, uint32(shared), 0, &params[0], nil)); err != nil {
+				return err
+			}
+		}
+		if err := d.check("event", d.fn.eventRecord(end, 0)); err != nil {
+			return err
+		}
+		for {
+			code := d.fn.eventQuery(end)
+			if code == notReady {
+				if err := ctx.Err(); err != nil {
+					return fmt.Errorf("the kernel still runs: %w", err)
+				}
+				time.Sleep(20 * time.Microsecond)
+				continue
+			}
+			if err := d.check("run", code); err != nil {
+				return err
+			}
+			break
+		}
+		var ms float32
+		if err := d.check("time", d.fn.eventElapsed(&ms, start, end)); err != nil {
+			return err
+		}
+		took = time.Duration(float64(ms) * float64(time.Millisecond))
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("kernel %s: %w", f.Name, err)
+	}
+	return took, nil
+}
