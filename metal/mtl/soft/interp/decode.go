@@ -10,7 +10,7 @@ func Decode(f *ir.Func) (*Program, error) {
 	d := &decoder{facts: analyze(f), f: f, p: &Program{f: f, ordered: orderMatters(f)}, consts: map[constKey]int{}}
 	d.vals = make([]value, len(f.Types))
 	d.newReg(cScalar) // the zero slot
-	d.newReg(cScalar) // scratch
+	d.newReg(cScalar) // scratch: scratchReg
 	for i := range d.regs {
 		d.regs[i].pinned = true
 	}
@@ -196,6 +196,10 @@ func (d *decoder) flushCount() {
 	}
 }
 
+// scratchReg is the register at scratchSlot, which holds the mask of active lanes
+// while steps run.
+const scratchReg = 1
+
 const endLabel = 0
 
 // join is the label where lanes go that leave the current place: the innermost
@@ -257,11 +261,11 @@ func (d *decoder) vecOf(v ir.Value) int {
 
 func (d *decoder) bcast(scalar int, c class) int {
 	r := d.newReg(c)
-	op := opBcast32
+	op := lane.Bcast32
 	if c == cWide {
-		op = opBcast64
+		op = lane.Bcast64
 	}
-	d.emit(instr{op: op, dst: uint32(r), a: uint32(scalar)})
+	d.emit(instr{op: opStep, lop: op, dst: uint32(r), a: uint32(scalar)})
 	return r
 }
 
@@ -319,7 +323,7 @@ func (d *decoder) op(o lane.Op, varying bool, c class, args ...int) int {
 }
 
 func (d *decoder) opTo(dst int, o lane.Op, varying bool, args ...int) {
-	i := instr{op: opScalar, dst: uint32(dst)}
+	i := instr{op: opStep, lop: o, once: !varying, dst: uint32(dst)}
 	for k, a := range args {
 		switch k {
 		case 0:
@@ -330,35 +334,21 @@ func (d *decoder) opTo(dst int, o lane.Op, varying bool, args ...int) {
 			i.c = uint32(a)
 		}
 	}
-	if varying {
-		i.op = opLane
-		i.fn = lane.Func(o)
-		switch o {
-		case lane.Select32:
-			i.op = opSelect32
-		case lane.Select64:
-			i.op = opSelect64
-		}
-	} else {
-		i.sfn = lane.Scalar(o)
-		switch o {
-		case lane.Add64:
-			i.op = opSAdd64
-		case lane.Mul64:
-			i.op = opSMul64
-		case lane.Add32:
-			i.op = opSAdd32
-		case lane.Mul32:
-			i.op = opSMul32
-		case lane.And32, lane.And64:
-			i.op = opSAnd
-		case lane.SExt64:
-			i.op = opSSExt64
-		case lane.ZExt64, lane.Copy32, lane.Copy64:
-			i.op = opMov
-		}
+	if o == lane.Select32 || o == lane.Select64 {
+		i.poi = poisonSelect
 	}
 	d.emit(i)
+}
+
+// mask emits an operation on the bits of masks into a new register.
+func (d *decoder) mask(o lane.Op, rule poisonRule, args ...int) int {
+	r := d.newReg(cScalar)
+	i := instr{op: opStep, lop: o, once: true, poi: rule, dst: uint32(r), a: uint32(args[0]), b: uint32(args[1])}
+	if len(args) > 2 {
+		i.c = uint32(args[2])
+	}
+	d.emit(i)
+	return r
 }
 
 // define records where a result lives and gives a uniform one its vector copy,
@@ -419,24 +409,26 @@ func (d *decoder) move(dst int, v ir.Value, t ir.Type, varying bool, root int32)
 func (d *decoder) moves(ms []move, masked bool) {
 	put := func(m move, masked bool) {
 		masked = masked && m.varying
-		i := instr{dst: uint32(m.dst), a: uint32(m.src)}
+		i := instr{op: opStep, dst: uint32(m.dst), a: uint32(m.src), once: m.class == cScalar}
+		if masked && m.class != cSg {
+			// The scratch slot holds the mask.
+			i.a, i.b, i.c, i.poi = scratchReg, i.a, i.dst, poisonSelect
+		}
 		switch {
-		case m.class == cVec && masked:
-			i.op = opMerge32
-		case m.class == cWide && masked:
-			i.op = opMerge64
 		case m.class == cSg && masked:
 			i.op = opMergeSg
-		case m.class == cScalar && masked:
-			i.op = opMergeMask
-		case m.class == cVec:
-			i.op, i.fn = opLane, lane.Func(lane.Copy32)
-		case m.class == cWide:
-			i.op, i.fn = opLane, lane.Func(lane.Copy64)
 		case m.class == cSg:
 			i.op = opCopySg
+		case m.class == cVec && masked:
+			i.lop = lane.Select32
+		case m.class == cWide && masked:
+			i.lop = lane.Select64
+		case m.class == cScalar && masked:
+			i.lop = lane.MaskSelect
+		case m.class == cVec:
+			i.lop = lane.Copy32
 		default:
-			i.op = opMov
+			i.lop = lane.Copy64
 		}
 		d.emit(i)
 	}
@@ -503,7 +495,7 @@ func (d *decoder) finish() {
 	n := 0
 	for k, i := range p.code {
 		at[k] = n
-		if (i.op == opBcast32 || i.op == opBcast64) && !read[i.dst] {
+		if i.op == opStep && (i.lop == lane.Bcast32 || i.lop == lane.Bcast64) && !read[i.dst] {
 			d.regs[i.dst].first = -1
 			continue
 		}
@@ -548,4 +540,48 @@ func (d *decoder) finish() {
 	for k := range p.consts {
 		p.consts[k].off = off(p.consts[k].off)
 	}
+	d.batch()
+}
+
+// batch makes the steps of pure instructions and joins those in a row, up to
+// places that are jumped to.
+func (d *decoder) batch() {
+	p := d.p
+	target := make([]bool, len(p.code)+1)
+	for _, i := range p.code {
+		target[i.tgt] = true
+	}
+	head := -1 // the batch that grows
+	for k := range p.code {
+		i := &p.code[k]
+		var st lane.Step
+		if i.op == opStep {
+			if i.once {
+				st = lane.Once(i.lop, i.dst, i.a, i.b, i.c)
+			} else {
+				st = lane.Lanes(i.lop, i.dst, i.a, i.b, i.c)
+			}
+			if !st.Fast() {
+				i.op, i.fn = opSlow, lane.Func(i.lop)
+				if i.once {
+					i.op, i.sfn = opSlowScalar, lane.Scalar(i.lop)
+				}
+			}
+		}
+		if head >= 0 && (i.op != opStep || target[k]) {
+			p.steps = append(p.steps, lane.End)
+			head = -1
+		}
+		if i.op != opStep {
+			continue
+		}
+		i.x = uint32(len(p.steps))
+		p.steps = append(p.steps, st)
+		if head < 0 {
+			head = k
+			i.op = opBatch
+		}
+		p.code[head].n++
+	}
+	p.steps = append(p.steps, lane.End)
 }

@@ -164,14 +164,20 @@ func (d *decoder) intOp(i *ir.Instr, o lane.Op) {
 	t := d.f.Types[v]
 	varying := d.varying[v]
 	if t == ir.I1 {
-		op := map[ir.Op]opcode{ir.And: opMaskAnd, ir.Or: opMaskOr, ir.Xor: opMaskXor}[i.Op]
-		if op == 0 {
+		var op lane.Op
+		var rule poisonRule
+		switch i.Op {
+		case ir.And:
+			op, rule = lane.And64, poisonAnd
+		case ir.Or:
+			op, rule = lane.Or64, poisonOr
+		case ir.Xor:
+			op = lane.Xor64
+		default:
 			d.fail(i, i.Op.String()+" of i1")
 			return
 		}
-		r := d.newReg(cScalar)
-		d.emit(instr{op: op, dst: uint32(r), a: uint32(d.scalarOf(i.Args[0])), b: uint32(d.scalarOf(i.Args[1]))})
-		d.define(v, r)
+		d.define(v, d.mask(op, rule, d.scalarOf(i.Args[0]), d.scalarOf(i.Args[1])))
 		return
 	}
 	var args []int
@@ -288,31 +294,24 @@ func (d *decoder) icmp(i *ir.Instr) {
 
 // maskCompare compares bools: true is greater than false (unsigned).
 func (d *decoder) maskCompare(i *ir.Instr, pred ir.Pred) {
-	a, b := uint32(d.scalarOf(i.Args[0])), uint32(d.scalarOf(i.Args[1]))
-	all := uint32(d.constReg(0xffffffff, cScalar))
-	r := d.newReg(cScalar)
-	put := func(op opcode, a, b uint32) uint32 {
-		t := d.newReg(cScalar)
-		d.emit(instr{op: op, dst: uint32(t), a: a, b: b})
-		return uint32(t)
-	}
-	not := func(a uint32) uint32 { return put(opMaskXor, a, all) }
-	var v uint32
+	a, b := d.scalarOf(i.Args[0]), d.scalarOf(i.Args[1])
+	all := d.constReg(0xffffffff, cScalar)
+	not := func(a int) int { return d.mask(lane.Xor64, poisonAny, a, all) }
+	var r int
 	switch pred {
 	case ir.Eq:
-		v = not(put(opMaskXor, a, b))
+		r = not(d.mask(lane.Xor64, poisonAny, a, b))
 	case ir.Ne:
-		v = put(opMaskXor, a, b)
+		r = d.mask(lane.Xor64, poisonAny, a, b)
 	case ir.ULt, ir.SGt:
-		v = put(opMaskAnd, not(a), b)
+		r = d.mask(lane.And64, poisonAnd, not(a), b)
 	case ir.UGt, ir.SLt:
-		v = put(opMaskAnd, a, not(b))
+		r = d.mask(lane.And64, poisonAnd, a, not(b))
 	case ir.ULe, ir.SGe:
-		v = put(opMaskOr, not(a), b)
+		r = d.mask(lane.Or64, poisonOr, not(a), b)
 	default:
-		v = put(opMaskOr, a, not(b))
+		r = d.mask(lane.Or64, poisonOr, a, not(b))
 	}
-	d.emit(instr{op: opMov, dst: uint32(r), a: v})
 	d.define(i.Res[0], r)
 }
 
@@ -346,9 +345,7 @@ func (d *decoder) selectOp(i *ir.Instr) {
 	c := d.scalarOf(i.Args[0])
 	switch {
 	case t == ir.I1:
-		r := d.newReg(cScalar)
-		d.emit(instr{op: opMaskSelect, dst: uint32(r), a: uint32(c), b: uint32(d.scalarOf(i.Args[1])), c: uint32(d.scalarOf(i.Args[2]))})
-		d.define(v, r)
+		d.define(v, d.mask(lane.MaskSelect, poisonSelect, c, d.scalarOf(i.Args[1]), d.scalarOf(i.Args[2])))
 	case t.IsSg():
 		r := d.newReg(cSg)
 		d.emit(instr{op: opCopySg, dst: uint32(r), a: uint32(d.vals[i.Args[2]].reg)})

@@ -27,6 +27,7 @@ type simdgroup struct {
 	state    state
 	poisoned bool
 	backs    uint32 // back-edges, for looking whether poison is gone
+	one      [2]lane.Step
 }
 
 type state uint8
@@ -65,52 +66,25 @@ func (s *simdgroup) run(w *worker) {
 	for {
 		in := &code[pc]
 		pc++
+		if in.op == opBatch && !s.poisoned {
+			*s.u64(scratchSlot) = uint64(m)
+			lane.Run(&p.steps[in.x], base)
+			pc += int(in.n) - 1
+			continue
+		}
 		if s.poisoned {
-			s.propagate(in, m)
+			*s.u64(scratchSlot) = uint64(m)
+			s.propagate(in)
 		}
 		switch in.op {
-		case opLane:
+		case opBatch, opStep:
+			// Poisoned: one step, as its poison must be known before the next.
+			s.one[0] = p.steps[in.x]
+			lane.Run(&s.one[0], base)
+		case opSlow:
 			in.fn(unsafe.Add(base, in.dst), unsafe.Add(base, in.a), unsafe.Add(base, in.b), unsafe.Add(base, in.c))
-		case opSelect32, opSelect64:
-			in.fn(unsafe.Add(base, in.dst), unsafe.Add(base, in.a), unsafe.Add(base, in.b), unsafe.Add(base, in.c))
-		case opScalar:
+		case opSlowScalar:
 			*s.u64(in.dst) = in.sfn(*s.u64(in.a), *s.u64(in.b), *s.u64(in.c))
-		case opMov:
-			*s.u64(in.dst) = *s.u64(in.a)
-		case opSAdd64:
-			*s.u64(in.dst) = *s.u64(in.a) + *s.u64(in.b)
-		case opSMul64:
-			*s.u64(in.dst) = *s.u64(in.a) * *s.u64(in.b)
-		case opSAdd32:
-			*s.u64(in.dst) = uint64(*s.u32(in.a) + *s.u32(in.b))
-		case opSMul32:
-			*s.u64(in.dst) = uint64(*s.u32(in.a) * *s.u32(in.b))
-		case opSAnd:
-			*s.u64(in.dst) = *s.u64(in.a) & *s.u64(in.b)
-		case opSSExt64:
-			*s.u64(in.dst) = uint64(int64(int32(*s.u32(in.a))))
-		case opBcast32:
-			lane.Bcast32(s.vec(in.dst), *s.u32(in.a))
-		case opBcast64:
-			lane.Bcast64(s.wide(in.dst), *s.u64(in.a))
-		case opMaskAnd:
-			*s.u64(in.dst) = *s.u64(in.a) & *s.u64(in.b)
-		case opMaskOr:
-			*s.u64(in.dst) = *s.u64(in.a) | *s.u64(in.b)
-		case opMaskXor:
-			*s.u64(in.dst) = *s.u64(in.a) ^ *s.u64(in.b)
-		case opMaskSelect:
-			c := *s.u64(in.a)
-			*s.u64(in.dst) = *s.u64(in.b)&c | *s.u64(in.c)&^c
-		case opMerge32:
-			*s.u64(scratchSlot) = uint64(m)
-			lane.Merge32(unsafe.Add(base, in.dst), unsafe.Add(base, scratchSlot), unsafe.Add(base, in.a), unsafe.Add(base, in.dst))
-		case opMerge64:
-			*s.u64(scratchSlot) = uint64(m)
-			lane.Merge64(unsafe.Add(base, in.dst), unsafe.Add(base, scratchSlot), unsafe.Add(base, in.a), unsafe.Add(base, in.dst))
-		case opMergeMask:
-			d := s.u64(in.dst)
-			*d = *d&^uint64(m) | *s.u64(in.a)&uint64(m)
 		case opMergeSg:
 			k := m
 			if in.x != 0 {
@@ -263,32 +237,32 @@ func (s *simdgroup) run(w *worker) {
 	}
 }
 
-// propagate computes the poison of an instruction's result. What loads, matrices
-// and collectives leave is set by their own code.
-func (s *simdgroup) propagate(in *instr, m uint32) {
+// propagate computes the poison of an instruction's result. What loads and
+// collectives leave is set by their own code.
+func (s *simdgroup) propagate(in *instr) {
 	switch in.op {
-	case opSelect32, opSelect64, opMaskSelect:
-		c := *s.u32(in.a)
-		*s.poison(in.dst) = *s.poison(in.a) | *s.poison(in.b)&c | *s.poison(in.c)&^c
-	case opMaskAnd:
-		// A known false decides.
-		x, y := *s.poison(in.a), *s.poison(in.b)
-		*s.poison(in.dst) = x&y | x&*s.u32(in.b) | y&*s.u32(in.a)
-	case opMaskOr:
-		x, y := *s.poison(in.a), *s.poison(in.b)
-		*s.poison(in.dst) = x&y | x&^*s.u32(in.b) | y&^*s.u32(in.a)
-	case opMerge32, opMerge64, opMergeMask:
-		d := s.poison(in.dst)
-		*d = *d&^m | *s.poison(in.a)&m
+	case opBatch, opStep:
+		x, y, z := *s.poison(in.a), *s.poison(in.b), *s.poison(in.c)
+		switch in.poi {
+		case poisonSelect:
+			c := *s.u32(in.a)
+			x |= y&c | z&^c
+		case poisonAnd:
+			x = x&y | x&*s.u32(in.b) | y&*s.u32(in.a)
+		case poisonOr:
+			x = x&y | x&^*s.u32(in.b) | y&^*s.u32(in.a)
+		default:
+			x |= y | z
+		}
+		*s.poison(in.dst) = x
+	case opSlow, opSlowScalar, opCopySg, opSgMMA, opSgElem, opSgWith, opPtrCmp:
+		*s.poison(in.dst) = *s.poison(in.a) | *s.poison(in.b) | *s.poison(in.c)
 	case opMergeSg:
 		*s.poison(in.dst) |= *s.poison(in.a)
-	case opLane, opScalar, opMov, opSAdd64, opSMul64, opSAdd32, opSMul32, opSAnd, opSSExt64, opBcast32, opBcast64,
-		opMaskXor, opCopySg, opSgMMA, opSgElem, opSgWith, opPtrCmp:
-		*s.poison(in.dst) = *s.poison(in.a) | *s.poison(in.b) | *s.poison(in.c)
 	case opGrid, opGridUniform, opFirst, opActive:
 		*s.poison(in.dst) = 0
 	case opSgFill, opSgDiag:
-		*s.poison(in.dst) = *s.poison(in.a)
+		*s.poison(in.dst) = 0
 		if *s.poison(in.a) != 0 {
 			*s.poison(in.dst) = ^uint32(0)
 		}

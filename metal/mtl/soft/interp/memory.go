@@ -637,13 +637,12 @@ func (s *simdgroup) storeRow(w *worker, a *access, off int64, m uint32) bool {
 		w.beforeStore(s, a, o, c)
 	}
 	row := unsafe.Add(unsafe.Pointer(unsafe.SliceData(s.private)), (int64(o.word)+off>>2)*128)
-	mask := m
 	for k, r := range a.regs {
-		d := unsafe.Add(row, k*128)
+		d := (*[32]uint32)(unsafe.Add(row, k*128))
 		if m == 0xffffffff {
-			*(*[32]uint32)(d) = *s.vec(r)
+			*d = *s.vec(r)
 		} else {
-			lane.Merge32(d, unsafe.Pointer(&mask), unsafe.Pointer(s.vec(r)), d)
+			lane.Merge32(d, m, s.vec(r))
 		}
 	}
 	return true

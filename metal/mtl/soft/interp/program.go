@@ -11,11 +11,12 @@ import (
 // operands are byte offsets in a simdgroup's frame. It is immutable and may run
 // in several goroutines at once.
 type Program struct {
-	f    *ir.Func
-	code []instr
-	pos  []ir.Pos // by instruction
-	acc  []access
-	coll []collective
+	f     *ir.Func
+	code  []instr
+	steps []lane.Step
+	pos   []ir.Pos // by instruction
+	acc   []access
+	coll  []collective
 
 	// The frame: scalars (8 bytes each, the first always 0, the second scratch),
 	// then vectors of 128 and of 256 bytes.
@@ -45,28 +46,11 @@ const (
 type opcode uint16
 
 const (
-	opLane   opcode = iota // dst = fn(a, b, c) for 32 lanes
-	opScalar               // dst = sfn(a, b, c) once
-	opMov                  // scalars and masks
-	opSAdd64               // the commonest scalar operations
-	opSMul64
-	opSAdd32
-	opSMul32
-	opSAnd
-	opSShl64
-	opSSExt64
-	opBcast32 // vector dst = scalar a
-	opBcast64
-	opMaskAnd
-	opMaskOr
-	opMaskXor
-	opMaskSelect // a ? b : c
-	opSelect32   // as opLane, for its poison
-	opSelect64
-	opMerge32 // dst = mask ? a : dst
-	opMerge64
-	opMergeMask
-	opMergeSg
+	opBatch      opcode = iota // x: the first of n steps, this and the next n-1 instructions
+	opStep                     // x: its step
+	opSlow                     // dst = fn(a, b, c) for 32 lanes
+	opSlowScalar               // dst = sfn(a, b, c) once
+	opMergeSg                  // dst = mask ? a : dst; x 1: b ? a : dst
 	opCopySg
 	opUndef // imm: bytes
 
@@ -112,11 +96,15 @@ const (
 // instr is one decoded instruction.
 type instr struct {
 	op   opcode
-	use  uint8  // opJumpFalse, opIf: a san.Use
-	cnt  uint32 // IR instructions that this one accounts for
-	tgt  int32  // where to jump
-	x    uint32 // index in acc or coll, flags of a barrier
-	dst  uint32 // frame offsets
+	use  uint8 // opJumpFalse, opIf: a san.Use
+	poi  poisonRule
+	once bool    // a step's scalar form
+	lop  lane.Op // of a step
+	n    uint32  // opBatch
+	cnt  uint32  // IR instructions that this one accounts for
+	tgt  int32   // where to jump
+	x    uint32  // index in acc or coll, flags of a barrier
+	dst  uint32  // frame offsets
 	a    uint32
 	b    uint32
 	c    uint32
@@ -125,6 +113,16 @@ type instr struct {
 	imm  uint64
 	site int32
 }
+
+// poisonRule says how a step's result gets its poison.
+type poisonRule uint8
+
+const (
+	poisonAny    poisonRule = iota // of any operand
+	poisonSelect                   // a chooses b or c
+	poisonAnd                      // a known false decides
+	poisonOr                       // a known true decides
+)
 
 // access describes a load, store, atomic or matrix access.
 type access struct {

@@ -240,9 +240,9 @@ func (p *Program) newWorker(l *Launch, g shape, index int, stop *atomic.Bool) *w
 			case cScalar:
 				*s.u64(c.off) = c.bits
 			case cVec:
-				lane.Bcast32(s.vec(c.off), uint32(c.bits))
+				lane.Fill32(s.vec(c.off), uint32(c.bits))
 			default:
-				lane.Bcast64(s.wide(c.off), c.bits)
+				lane.Fill64(s.wide(c.off), c.bits)
 			}
 		}
 	}
