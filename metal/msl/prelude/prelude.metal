@@ -121,12 +121,14 @@ template <typename... B> struct conjunction : public bool_constant<(true && ... 
 template <typename... B> struct disjunction : public bool_constant<(false || ... || bool(B::value))> {};
 template <typename... B> constexpr constant bool conjunction_v = (true && ... && bool(B::value));
 template <typename... B> constexpr constant bool disjunction_v = (false || ... || bool(B::value));
-template <typename T> struct __is_valid_simdgroup_type { static constexpr constant bool value = __is_arithmetic(T); };
+template <typename T> struct __is_valid_simdgroup_type { static constexpr constant bool value = __is_arithmetic(T) && sizeof(T) <= 4 && !__is_same(T, bool) && !__is_same(T, bfloat); };
+template <typename T, int n> struct __is_valid_simdgroup_type<vec<T, n>> { static constexpr constant bool value = __is_valid_simdgroup_type<T>::value; };
 
 // Numeric limits.
-template <typename T> struct numeric_limits { static constexpr constant bool is_specialized = false; };
+template <typename T> struct _numeric_limits_impl { static constexpr constant bool is_specialized = false; };
+template <typename T> struct numeric_limits : public _numeric_limits_impl<T> {};
 #define INT_LIMITS(T, lo, hi, sgn, dig) \
-  template <> struct numeric_limits<T> { \
+  template <> struct _numeric_limits_impl<T> { \
     static constexpr constant bool is_specialized = true; \
     static constexpr constant bool is_signed = sgn; \
     static constexpr constant bool is_integer = true; \
@@ -152,7 +154,7 @@ INT_LIMITS(uint, 0, 4294967295u, false, 32)
 INT_LIMITS(long, -9223372036854775807l - 1, 9223372036854775807l, true, 63)
 INT_LIMITS(ulong, 0, 18446744073709551615ul, false, 64)
 #define FLOAT_LIMITS(T, lo, hi, eps, den, dig) \
-  template <> struct numeric_limits<T> { \
+  template <> struct _numeric_limits_impl<T> { \
     static constexpr constant bool is_specialized = true; \
     static constexpr constant bool is_signed = true; \
     static constexpr constant bool is_integer = false; \
@@ -174,7 +176,6 @@ INT_LIMITS(ulong, 0, 18446744073709551615ul, false, 64)
 FLOAT_LIMITS(float, 0x1.0p-126f, 0x1.fffffep127f, 0x1.0p-23f, 0x1.0p-149f, 24)
 FLOAT_LIMITS(half, 0x1.0p-14h, 0x1.ffcp15h, 0x1.0p-10h, 0x1.0p-24h, 11)
 FLOAT_LIMITS(bfloat, 0x1.0p-126bf, 0x1.fep127bf, 0x1.0p-7bf, 0x1.0p-133bf, 8)
-template <typename T> struct _numeric_limits_impl : public numeric_limits<T> {};
 
 // array.
 template <typename T, size_t N> struct array {

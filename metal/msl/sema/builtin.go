@@ -149,7 +149,11 @@ var typeTmpls = []*builtinTypeTmpl{
 			if a[1].val.I != 8 || a[2].val.I != 8 || !a[0].q.T.IsScalar() {
 				return nil
 			}
-			return types.SgMat(a[0].q.T.Kind)
+			if t := types.SgMat(a[0].q.T.Kind); t != nil {
+				return t
+			}
+			// It may be named, but no object can have it.
+			return types.NewStruct("simdgroup_matrix<"+targsString(a)+">", false)
 		},
 		match: func(t *types.Type) ([]targ, bool) {
 			return []targ{typeArg(types.Scalar(t.Elem)), intArg(8), intArg(8)}, t.Kind == types.SgMatrix

@@ -139,13 +139,9 @@ func scalarRank(from, to types.Kind) rank {
 	switch {
 	case from == to:
 		return rankExact
-	case from == types.BFloat:
-		if to == types.Float {
-			return rankPromotion
-		}
-		if to == types.Bool {
-			return rankConversion
-		}
+	case from == types.BFloat && to == types.Float:
+		return rankPromotion
+	case from == types.BFloat && to == types.Half:
 		return rankNone
 	case to == types.BFloat && from.IsFloat():
 		return rankNone
@@ -170,8 +166,15 @@ func (c *checker) implicit(e Expr, to types.Qual, build bool) (Expr, rank) {
 	if isBad(e) || bad(to) {
 		return e, rankExact
 	}
-	if set, ok := e.(*overloadSet); ok {
-		return c.implicitFunc(set, to, build)
+	switch x := e.(type) {
+	case *overloadSet:
+		return c.implicitFunc(x, to, build)
+	case *listExpr:
+		var v Expr
+		if t := c.trap(func() { v = c.initList(x.scope, to, x.list) }); t.errs > 0 {
+			return e, rankNone
+		}
+		return v, rankConversion
 	}
 	if to.T.Kind == types.Reference {
 		return c.bindRef(e, to, build)
@@ -573,7 +576,7 @@ func (c *checker) whyNot(e Expr, to types.Qual) string {
 	}
 	switch {
 	case a.T.Kind == types.BFloat || b.T.Kind == types.BFloat:
-		return " (bfloat converts implicitly only to float)"
+		return " (a float becomes bfloat only explicitly, and half and bfloat never mix)"
 	case a.T.IsVector() && b.T.IsArithmetic():
 		return " (vectors convert only explicitly)"
 	}

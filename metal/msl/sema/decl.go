@@ -350,11 +350,12 @@ func (c *checker) funcDecl(s *scope, d *ast.FuncDecl, tparams []*ast.TemplatePar
 		if rec.isCopyCtor(d) {
 			return nil
 		}
-		if d.Default && d.Body == nil {
-			fd.def = d
+		if d.Default {
+			// The class stays an aggregate.
+			rec.plain = rec.plain || len(d.Params) == 0
+			return nil
 		}
 		rec.ctors = c.addUnique(rec.ctors, fd)
-		c.defaulted(fd)
 		return fd
 	case ast.Conversion:
 		fd.name = "operator " + "conversion"
@@ -554,17 +555,6 @@ func (r *record) isCopyCtor(d *ast.FuncDecl) bool {
 		name = r.decl.Name.Last().Ident
 	}
 	return n.Name.Parts[0].Ident == name && !n.Name.Parts[0].HasArgs && (d.Default || d.Body != nil && len(d.Body.Stmts) == 0 && len(d.Inits) == 0)
-}
-
-// defaulted marks `S() = default`.
-func (c *checker) defaulted(fd *fnDecl) {
-	if fd.ast.Default && len(fd.ast.Params) == 0 && fd.tparams == nil {
-		if f := c.sigOf(fd); f != nil {
-			f.checker.trivial = true
-			f.checker.state = bodyDone
-			f.Body = &Block{}
-		}
-	}
 }
 
 // outOfLine defines a member function outside its class.

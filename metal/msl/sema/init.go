@@ -299,19 +299,27 @@ func (c *checker) defaultMembers(t *types.Type, out *InitList) {
 	if r == nil || len(r.inits) == 0 || t.Union {
 		return
 	}
+	// There is no object to name the members of yet: they stand for their initial values.
+	s := newScope(blockScope, r.scope)
+	s.this = nil
+	given := map[int]bool{}
+	name := func(e InitElem) {
+		given[e.Index] = true
+		if f := t.Fields[e.Index]; f.Name != "" {
+			s.put(f.Name, &sym{kind: symExpr, expr: e.X})
+		}
+	}
+	for _, e := range out.Elems {
+		name(e)
+	}
 	for i := range t.Fields {
 		x := r.inits[i]
-		if x == nil {
+		if x == nil || given[i] {
 			continue
 		}
-		have := false
-		for _, e := range out.Elems {
-			have = have || e.Index == i
-		}
-		if !have {
-			if e, ok := c.initFrom(r.scope, t.Fields[i].Type, x); ok {
-				out.Elems = c.putElem(out.Elems, InitElem{i, i, e})
-			}
+		if e, ok := c.initFrom(s, t.Fields[i].Type, x); ok {
+			out.Elems = c.putElem(out.Elems, InitElem{i, i, e})
+			name(InitElem{i, i, e})
 		}
 	}
 }
@@ -426,15 +434,15 @@ func (c *checker) constructClass(s *scope, r *record, xs []ast.Expr, at ast.Node
 			return c.rvalue(c.toBase(a, r.t)) // copies are member by member
 		}
 	}
+	if len(args) == 0 && r.plain {
+		return c.zero(r.t, at.Span().Start)
+	}
 	k := c.pick(&callReq{name: r.t.Name, fns: r.ctors, args: args, at: at.Span(), quiet: len(args) == 1 && args[0].Type().T.Kind == types.Struct})
 	if k == nil {
 		if len(args) == 1 && args[0].Type().T.Kind == types.Struct {
 			return c.coerce(args[0], types.Q(r.t), "construction", at)
 		}
 		return c.bad(at)
-	}
-	if k.d.ast.Default && len(args) == 0 {
-		return c.zero(r.t, at.Span().Start)
 	}
 	return c.ctorCall(k, args, r.t, at.Span())
 }

@@ -18,6 +18,7 @@ type record struct {
 	ctors []*fnDecl
 	convs []*fnDecl
 	inits map[int]ast.Expr // default member initialisers by field
+	plain bool             // has a defaulted constructor without parameters
 	state bodyState
 }
 

@@ -219,6 +219,22 @@ func (c *checker) resolve(s *scope, n *ast.Name) (nameRes, bool) {
 		last := i == len(n.Parts)-1
 		key := partKey(p)
 		var y *sym
+		if p.Kind == ast.NameDecltype {
+			q := c.typ(s, p.Conv)
+			if bad(q) {
+				return nameRes{}, false
+			}
+			if q.T.Kind == types.Reference {
+				q = q.T.Of
+			}
+			c.completeType(q.T, p.Span())
+			if rec = recordOf(q.T); rec == nil {
+				c.errAt(p.Span(), "type '%s' has no members to name with '::'", q.T)
+				return nameRes{}, false
+			}
+			in = rec.scope
+			continue
+		}
 		if in == nil {
 			y = c.lookup(s, key)
 		} else {

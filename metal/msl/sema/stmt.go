@@ -338,9 +338,9 @@ func (b *bodyCtx) ifStmt(s *scope, st *ast.IfStmt, add func(Stmt)) {
 		return
 	}
 	n := &If{C: cond, Pos: st.Start}
-	n.Then = b.block(in, st.Then)
+	n.Then = b.arm(in, st.Then, cond, true)
 	if st.Else != nil {
-		n.Else = b.block(in, st.Else)
+		n.Else = b.arm(in, st.Else, cond, false)
 	}
 	if isBad(cond) {
 		return
@@ -351,6 +351,18 @@ func (b *bodyCtx) ifStmt(s *scope, st *ast.IfStmt, add func(Stmt)) {
 		return
 	}
 	add(n)
+}
+
+// arm checks one side of an if. Threadgroup variables of a side that a constant condition
+// excludes take no memory.
+func (b *bodyCtx) arm(s *scope, st ast.Stmt, cond Expr, side bool) *Block {
+	tg := &b.f.checker.tgVars
+	n := len(*tg)
+	out := b.block(s, st)
+	if v := cond.Const(); v != nil && (v.I != 0) != side {
+		*tg = (*tg)[:n]
+	}
+	return out
 }
 
 func (b *bodyCtx) forStmt(s *scope, st *ast.ForStmt, add func(Stmt)) {
@@ -740,16 +752,10 @@ func (c *checker) defaultInit(t *types.Type, at ast.Node) Expr {
 	if r == nil {
 		return nil
 	}
-	if len(r.ctors) > 0 {
+	if len(r.ctors) > 0 && !r.plain {
 		k := c.pick(&callReq{name: t.Name, fns: r.ctors, at: at.Span()})
 		if k == nil {
 			return c.bad(at)
-		}
-		if k.f.checker.trivial {
-			if len(r.inits) > 0 {
-				return c.zero(t, at.Span().Start)
-			}
-			return nil
 		}
 		return c.ctorCall(k, nil, t, at.Span())
 	}
