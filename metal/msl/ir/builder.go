@@ -1,6 +1,9 @@
 package ir
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Builder makes a Func, one instruction after another. Regions are built by
 // callbacks: the instructions that a callback emits are the region's. A Builder
@@ -102,6 +105,7 @@ func (b *Builder) Add(i *Instr) *Instr {
 	if i.Pos == 0 {
 		i.Pos = b.pos
 	}
+	i.Args = slices.Clone(i.Args) // the caller may pass another instruction's results
 	if i.Op.Collective() && i.Site == 0 {
 		b.sites++
 		i.Site = b.sites
@@ -174,7 +178,7 @@ func (b *Builder) Load(p Value, m Mem) []Value {
 		i.Res = append(i.Res, b.NewValue(m.Elem))
 	}
 	b.Add(i)
-	return i.Res
+	return slices.Clone(i.Res)
 }
 
 // Store appends a store of the values, setting m.Count to their number.
@@ -216,7 +220,7 @@ func (b *Builder) If(cond Value, results []Type, then, els func() []Value) []Val
 	}
 	i.Res = b.results(results)
 	b.Add(i)
-	return i.Res
+	return slices.Clone(i.Res)
 }
 
 // Loop appends a loop. body gets the loop, for Break and Continue, and the
@@ -236,7 +240,7 @@ func (b *Builder) Loop(init []Value, results []Type, body func(loop *Instr, carr
 	})
 	i.Res = b.results(results)
 	b.Add(i)
-	return i.Res
+	return slices.Clone(i.Res)
 }
 
 // Block appends a region that Break leaves. A body without a terminator breaks
@@ -251,7 +255,7 @@ func (b *Builder) Block(results []Type, body func(block *Instr) []Value) []Value
 	})
 	i.Res = b.results(results)
 	b.Add(i)
-	return i.Res
+	return slices.Clone(i.Res)
 }
 
 // Break leaves a Loop or Block with its results.

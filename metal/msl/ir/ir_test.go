@@ -148,6 +148,23 @@ func TestVerifyRejects(t *testing.T) {
 	require.ErrorContains(t, ir.Verify(b.Func()), "the target does not enclose it")
 }
 
+// Results that one instruction passes on to another stay its own.
+func TestBuilderCopies(t *testing.T) {
+	b := ir.NewBuilder("f")
+	c := b.Const(ir.I1, 1)
+	var inner []ir.Value
+	b.If(c, []ir.Type{ir.I1}, func() []ir.Value {
+		inner = b.If(c, []ir.Type{ir.I1}, func() []ir.Value { return []ir.Value{c} }, func() []ir.Value { return []ir.Value{c} })
+		return inner
+	}, func() []ir.Value { return []ir.Value{c} })
+	b.Return()
+	outer := b.Func().Body.Instrs[1]
+	arm := outer.Body[0].Instrs
+	arm[1].Args[0] = 0
+	inner[0] = 0
+	require.NotZero(t, arm[0].Res[0])
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(sample().String())
 	f.Add("func \"f\" {\n body\n %1:f32 = const 1.5\n block #1 {\n break #1\n }\n return\n}")
