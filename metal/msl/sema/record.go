@@ -354,6 +354,10 @@ func (c *checker) enumType(s *scope, d *ast.EnumDecl) *types.Type {
 				return y.q.T
 			}
 		}
+		// The lookup may have declared it: the library's names are declared on demand.
+		if t := c.enums[d][s]; t != nil {
+			return t
+		}
 	}
 	under := types.IntType
 	fixed := d.Underlying != nil
