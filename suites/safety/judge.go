@@ -91,10 +91,15 @@ func (c *Case) misses(f *san.Finding) string {
 	if w == nil {
 		return ""
 	}
-	if w.Lines != nil && !slices.ContainsFunc(f.Sides, func(s san.Side) bool { return s.Line >= w.Lines[0] && s.Line <= w.Lines[1] }) {
+	// A wrong value lies at its store, and in the lines that it was made from.
+	from := func(line int) bool {
+		return slices.ContainsFunc(f.From, func(l san.Location) bool { return l.Line == line })
+	}
+	if w.Lines != nil && !slices.ContainsFunc(f.Sides, func(s san.Side) bool { return s.Line >= w.Lines[0] && s.Line <= w.Lines[1] }) &&
+		!slices.ContainsFunc(f.From, func(l san.Location) bool { return l.Line >= w.Lines[0] && l.Line <= w.Lines[1] }) {
 		return fmt.Sprintf("no side of it lies on lines %d to %d", w.Lines[0], w.Lines[1])
 	}
-	if w.Accesses != nil {
+	if w.Accesses != nil && (f.From == nil || slices.ContainsFunc(w.Accesses, func(line int) bool { return !from(line) })) {
 		for _, s := range f.Sides {
 			if s.Line > 0 && !slices.Contains(w.Accesses, s.Line) {
 				return fmt.Sprintf("line %d is none of %v", s.Line, w.Accesses)

@@ -110,7 +110,7 @@ func TestBaseline(t *testing.T) {
 	require.Equal(t, base, again)
 	require.Equal(t, "k.metal:5:2", again.Findings[0].Where)
 	for text, want := range map[string]string{
-		`{}`: "base.json: findings: found no such key, want it",
+		`{}`:                                     "base.json: findings: found no such key, want it",
 		`{"findings": [{"case": "a"}]}`:          "base.json: findings[0].id: found no such key, want it",
 		`{"findings": [{"id": ""}]}`:             `base.json: findings[0].id: found "", want the id of a finding`,
 		`{"findings": [{"id": "a", "line": 1}]}`: "base.json: findings[0].line: found an unknown key, want one of case, id, reason, where",

@@ -280,6 +280,7 @@ func (c *Checker) WrongElements(kind string, b *Buffer, elemSize int, elements [
 				side := r.side(r.d, "store", ir.Pos(s.pos), int(s.tg)-1, s.who&(sgMask|laneMask))
 				f.Sides = []Side{side}
 				f.Argument = r.objects[s.who>>10].Name
+				f.From = c.madeFrom(r.d.Kernel, ir.Pos(s.pos))
 			}
 			break
 		}

@@ -63,7 +63,10 @@ type Finding struct {
 	// was found out, the second what it conflicts with, where one came from, or
 	// where the missing threads are.
 	Sides []Side `json:"sides,omitempty"`
-	Count int    `json:"count"` // of equal occurrences
+	// From are the places that a wrong value was computed from, in the order of the
+	// source: of mismatch and nan.
+	From  []Location `json:"from,omitempty"`
+	Count int        `json:"count"` // of equal occurrences
 }
 
 // Side is one of the accesses or places of a finding.
@@ -226,6 +229,13 @@ func (f *Finding) text(b *strings.Builder) {
 			}
 			b.WriteByte('\n')
 		}
+	}
+	if len(f.From) > 0 {
+		var at []string
+		for _, l := range f.From {
+			at = append(at, fmt.Sprint(l.Line))
+		}
+		fmt.Fprintf(b, "  the value was made from lines %s\n", strings.Join(at, ", "))
 	}
 	var facts []string
 	if f.Kernel != "" {
