@@ -1,0 +1,202 @@
+package soft
+
+import (
+	"fmt"
+
+	"minfer/metal/mtl"
+	"minfer/metal/mtl/soft/san"
+)
+
+// CommandBuffer is an [mtl.CommandBuffer] of the device.
+type CommandBuffer struct {
+	device *Device
+	label  string
+	state  state
+	work   []work
+	held   []*Buffer // one entry for each retain
+	wanted []wanted
+	// inspect are the callbacks of Inspect.
+	inspect []func(c *san.Checker, data func(mtl.Buffer) []byte)
+}
+
+type state uint8
+
+const (
+	recording state = iota
+	submitted
+	discarded
+)
+
+var stateNames = [...]string{"being recorded", "submitted", "discarded"}
+
+// work is one recorded thing: exactly one field is set, or none for a barrier.
+type work struct {
+	dispatch *dispatch
+	copy     *deviceCopy
+}
+
+func (w work) barrier() bool { return w.dispatch == nil && w.copy == nil }
+
+// dispatch is a recorded launch. Its Bindings are a copy.
+type dispatch struct {
+	mtl.Dispatch
+	pipeline *Pipeline
+}
+
+type deviceCopy struct {
+	dst, src       *Buffer
+	dstOff, srcOff int
+	n              int
+}
+
+// wanted is an output of the whole command buffer.
+type wanted struct {
+	buffer *Buffer
+	off, n int
+	elem   mtl.Type
+}
+
+// NewCommandBuffer implements [mtl.Device]. The result is a *CommandBuffer.
+func (d *Device) NewCommandBuffer(label string) (mtl.CommandBuffer, error) {
+	if err := d.alive(); err != nil {
+		return nil, err
+	}
+	return &CommandBuffer{device: d, label: label}, nil
+}
+
+// Dispatch implements [mtl.CommandBuffer].
+func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
+	if err := cb.open(); err != nil {
+		return err
+	}
+	p, err := cb.device.pipeline(d.Pipeline)
+	if err != nil {
+		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
+	}
+	var buffers []*Buffer
+	for _, b := range d.Bindings {
+		if b.Buffer == nil {
+			continue
+		}
+		own, err := cb.device.buffer(b.Buffer)
+		if err != nil {
+			return fmt.Errorf("metal: dispatch %q, buffer index %d: %w", d.Label, b.Index, err)
+		}
+		buffers = append(buffers, own)
+	}
+	if err := mtl.CheckDispatch(cb.device.limits, &d); err != nil {
+		return err
+	}
+	if err := cb.retain(buffers...); err != nil {
+		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
+	}
+	bindings := make([]mtl.Binding, len(d.Bindings))
+	copy(bindings, d.Bindings)
+	for i := range bindings {
+		if bindings[i].Bytes != nil {
+			bindings[i].Bytes = append([]byte(nil), bindings[i].Bytes...)
+		}
+	}
+	d.Bindings = bindings
+	d.ThreadgroupMemory = append([]int(nil), d.ThreadgroupMemory...)
+	cb.work = append(cb.work, work{dispatch: &dispatch{d, p}})
+	return nil
+}
+
+// Barrier implements [mtl.CommandBuffer].
+func (cb *CommandBuffer) Barrier() {
+	if cb.state == recording {
+		cb.work = append(cb.work, work{})
+	}
+}
+
+// Copy implements [mtl.CommandBuffer].
+func (cb *CommandBuffer) Copy(dst mtl.Buffer, dstOff int, src mtl.Buffer, srcOff, n int) error {
+	if err := cb.open(); err != nil {
+		return err
+	}
+	to, err := cb.device.buffer(dst)
+	if err != nil {
+		return fmt.Errorf("metal: copy: destination: %w", err)
+	}
+	from, err := cb.device.buffer(src)
+	if err != nil {
+		return fmt.Errorf("metal: copy: source: %w", err)
+	}
+	if err := mtl.CheckCopy(dst, dstOff, src, srcOff, n); err != nil {
+		return err
+	}
+	if err := cb.retain(to, from); err != nil {
+		return fmt.Errorf("metal: copy: %w", err)
+	}
+	cb.work = append(cb.work, work{copy: &deviceCopy{to, from, dstOff, srcOff, n}})
+	return nil
+}
+
+// Output asks that the dispatches of the command buffer together write every
+// element of n bytes of a buffer, where a binding's access mtl.Output asks it of
+// one dispatch.
+func (cb *CommandBuffer) Output(b mtl.Buffer, off, n int, elem mtl.Type) error {
+	if err := cb.open(); err != nil {
+		return err
+	}
+	own, err := cb.device.buffer(b)
+	if err != nil {
+		return err
+	}
+	if err := mtl.CheckWindow(b, off, n); err != nil {
+		return err
+	}
+	if err := cb.retain(own); err != nil {
+		return err
+	}
+	cb.wanted = append(cb.wanted, wanted{own, off, n, elem})
+	return nil
+}
+
+// Inspect has f called at the end of a submit under a sanitizer, before what was
+// found is handed out: f may add findings to the checker, and data gives the
+// content of a buffer of the device. f runs once for each order of mode chaos,
+// and not at all where the submit did not run to its end.
+func (cb *CommandBuffer) Inspect(f func(c *san.Checker, data func(mtl.Buffer) []byte)) {
+	if cb.state == recording {
+		cb.inspect = append(cb.inspect, f)
+	}
+}
+
+// Discard implements [mtl.CommandBuffer].
+func (cb *CommandBuffer) Discard() {
+	if cb.state == recording {
+		cb.state = discarded
+		cb.release()
+	}
+}
+
+func (cb *CommandBuffer) open() error {
+	if cb.state != recording {
+		return fmt.Errorf("metal: command buffer %q was %s: want a new one", cb.label, stateNames[cb.state])
+	}
+	return cb.device.alive()
+}
+
+// retain holds all of the buffers or none.
+func (cb *CommandBuffer) retain(buffers ...*Buffer) error {
+	for i, b := range buffers {
+		if err := b.retain(); err != nil {
+			for _, b := range buffers[:i] {
+				b.done()
+			}
+			return err
+		}
+	}
+	cb.held = append(cb.held, buffers...)
+	return nil
+}
+
+// release lets go of everything recorded.
+func (cb *CommandBuffer) release() {
+	for _, b := range cb.held {
+		b.done()
+	}
+	cb.held, cb.work, cb.wanted, cb.inspect = nil, nil, nil, nil
+}
