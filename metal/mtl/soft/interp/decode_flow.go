@@ -81,7 +81,7 @@ func (d *decoder) ifElse(i *ir.Instr) {
 		d.region(then)
 		if t := yields(then); t != nil {
 			d.exitMoves(t, i.Res, rs, false)
-			if len(els.Instrs) > 1 || len(i.Res) > 0 {
+			if yields(els) == nil || len(els.Instrs) > 1 || len(i.Res) > 0 {
 				d.jump(instr{op: opJump}, end)
 			}
 		}
