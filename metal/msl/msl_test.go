@@ -85,7 +85,7 @@ func TestKernels(t *testing.T) {
 	require.Equal(t, 256, k.MaxThreads)
 
 	k, _ = lib.Kernel("bad")
-	require.ErrorContains(t, k.Err, "k.metal:21:43: error:")
+	require.ErrorContains(t, k.Err, "k.metal:19:43: error:")
 	require.ErrorContains(t, k.Err, "undeclared")
 	_, err := lib.Specialize("bad", nil)
 	require.Equal(t, k.Err, err)

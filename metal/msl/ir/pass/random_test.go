@@ -183,7 +183,7 @@ func outcome(t *testing.T, f *ir.Func) []byte {
 
 // The passes, one by one and all together, change no result of random functions.
 func TestPassesKeepResults(t *testing.T) {
-	n := uint64(1500)
+	n := uint64(600)
 	if testing.Short() {
 		n = 200
 	}

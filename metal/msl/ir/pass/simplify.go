@@ -501,6 +501,69 @@ func (s *simplifier) results(i *ir.Instr, out *[]*ir.Instr) bool {
 	return false
 }
 
+// maxNested bounds the ways out of a block that become nested conditionals.
+const maxNested = 16
+
+// nestable tells whether all ways out of a block stand at the end of its body or
+// of one arm of a conditional directly in it.
+func (s *simplifier) nestable(i *ir.Instr) bool {
+	bs := s.breaks[i]
+	if len(bs) > maxNested {
+		return false
+	}
+	n := 0
+	for _, j := range i.Body[0].Instrs {
+		if j.Op == ir.Break && j.Target == i {
+			n++
+		}
+		if j.Op != ir.If || len(j.Res) > 0 {
+			continue
+		}
+		for k, r := range j.Body {
+			if t := terminator(r); t.Op == ir.Break && t.Target == i && terminator(j.Body[1-k]).Op == ir.Yield {
+				n++
+			}
+		}
+	}
+	return n == len(bs)
+}
+
+// nest turns the ways out of block i into results of conditionals:
+//
+//	if c { A; break v }; B; break w   becomes   r = if c { A; yield v } else { B; yield w }
+//
+// It gives the instructions without the last way out and what they yield; left
+// where the end goes elsewhere, which then stays as it is.
+func (s *simplifier) nest(list []*ir.Instr, i *ir.Instr) (out []*ir.Instr, yield []ir.Value, left bool) {
+	for k, j := range list {
+		if j.Op != ir.If {
+			continue
+		}
+		for n, r := range j.Body {
+			t := terminator(r)
+			if t.Op != ir.Break || t.Target != i {
+				continue
+			}
+			rest, vals, left := s.nest(list[k+1:], i)
+			t.Op, t.Target = ir.Yield, nil
+			o := j.Body[1-n]
+			o.Instrs = append(o.Instrs[:len(o.Instrs)-1:len(o.Instrs)-1], rest...)
+			if !left {
+				o.Instrs = append(o.Instrs, &ir.Instr{Op: ir.Yield, Args: vals, Pos: t.Pos})
+			}
+			for _, v := range i.Res {
+				j.Res = append(j.Res, s.newValue(s.typ(v), j))
+			}
+			return list[: k+1 : k+1], append([]ir.Value(nil), j.Res...), false
+		}
+	}
+	t := list[len(list)-1]
+	if t.Op == ir.Break && t.Target == i {
+		return list[: len(list)-1 : len(list)-1], t.Args, false
+	}
+	return list, nil, true
+}
+
 func (s *simplifier) block(i *ir.Instr, out *[]*ir.Instr) bool {
 	b := i.Body[0]
 	s.scoped(func() {
@@ -513,6 +576,14 @@ func (s *simplifier) block(i *ir.Instr, out *[]*ir.Instr) bool {
 		s.adopt(b.Instrs[:len(b.Instrs)-1], out)
 		for k, v := range i.Res {
 			s.replace(v, s.get(bs[0].Args[k]))
+		}
+		return false
+	} else if len(bs) > 0 && s.nestable(i) {
+		s.changed = true
+		list, vals, _ := s.nest(b.Instrs, i)
+		s.adopt(list, out)
+		for k, v := range i.Res {
+			s.replace(v, vals[k])
 		}
 		return false
 	}
