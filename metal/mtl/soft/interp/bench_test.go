@@ -183,12 +183,15 @@ func BenchmarkKernels(b *testing.B) {
 				b.Run(k.name+"/"+mode.String()+"/"+string(rune('0'+threads)), func(b *testing.B) {
 					k.l.Threads = threads
 					var n Counters
+					cpu := cpuTime()
 					for b.Loop() {
 						n, _ = k.run(b, mode)
 					}
 					sec := b.Elapsed().Seconds() / float64(b.N)
 					b.ReportMetric(k.work/sec/1e6, "M/s")
 					b.ReportMetric(sec*1e9/float64(n.Instructions), "ns/instr")
+					sec = (cpuTime() - cpu).Seconds() / float64(b.N)
+					b.ReportMetric(k.work/sec/1e6, "M/cpu-s")
 				})
 			}
 		}

@@ -20,6 +20,12 @@ func sgIndex(l int) int {
 	return (4*(l>>4&1)+l>>1&3)*8 + 4*(l>>3&1) + 2*(l&1)
 }
 
+// sgLane is the lane that has an element.
+func sgLane(i int) int {
+	r, c := i/8, i%8
+	return r>>2<<4 | c>>2<<3 | r&3<<1 | c>>1&1
+}
+
 // toFloat and fromFloat convert the bits of an element.
 
 func toFloat(x uint32, t ir.Type) float32 {
@@ -226,20 +232,94 @@ func (s *simdgroup) matrixMemory(w *worker, in *instr, a *access, m uint32, pc i
 	}
 }
 
-// matrixSan tells the sanitizer of an access in bounds, as two accesses of the
-// lane mapping.
+// matrixSan tells the sanitizer of an access in bounds. Which lane has which
+// element is not defined, so it is told as 8 lanes with a row of 8 elements each
+// (a column, transposed): the direction that lies together in memory.
 func (s *simdgroup) matrixSan(w *worker, a *access, o *object, mat uint32, start, rs, cs int64, m uint32) {
-	for e := range 2 {
-		var offs [32]int64
-		for l := range offs {
-			offs[l] = start + int64(sgIndex(l)/8)*rs + int64(sgIndex(l)%8+e)*cs
+	kind := san.Read
+	if a.write {
+		kind = san.Write
+	}
+	c := w.start(a, o, kind, 0xff)
+	c.Count, c.Base, c.Stride = 8, start, rs
+	rows := true
+	if cs != int64(a.size) {
+		c.Stride, rows = cs, false
+	}
+	if w.san != nil && a.align > 1 {
+		var bad uint32
+		for r := range int64(8) {
+			if (start+o.align+r*c.Stride)&int64(a.align-1) != 0 {
+				bad |= 1 << r
+			}
 		}
-		kind := san.Read
-		if a.write {
-			kind = san.Write
+		if bad != 0 {
+			c.Mask = bad
+			w.san.Misaligned(s.index, c, bad, a.align)
+			c.Mask = 0xff
 		}
-		w.misaligned(s, a, o, kind, m, &offs)
-		s.matrixElements(w, a, o, mat, e, m, &offs)
+	}
+	if o.san == nil {
+		return
+	}
+	at := func(r, k int) int {
+		if rows {
+			return 8*r + k
+		}
+		return 8*k + r
+	}
+	if a.write {
+		if o.san.Track {
+			d := s.sg(mat)
+			for k := range 8 {
+				x := &w.bools[k]
+				for r := range 8 {
+					x[r] = fromFloat(d[at(r, k)], a.elem)
+				}
+				c.Val32[k], c.Val64[k] = x, nil
+			}
+			w.san.Access(s.index, c)
+		}
+		var in *[san.MaxElems]uint32
+		if s.poisoned {
+			if bad := *s.poison(mat); bad != 0 {
+				if o.san.Space == ir.Device {
+					w.san.Uninitialized(s.index, a.pos, san.UseStore, bad&m, 0)
+				} else {
+					in = &w.poison
+					for k := range 8 {
+						in[k] = 0
+						for r := range 8 {
+							in[k] |= bad >> sgLane(at(r, k)) & 1 << r
+						}
+					}
+				}
+			}
+		}
+		if o.san.Mark {
+			w.san.StorePoison(s.index, c, in)
+		}
+		return
+	}
+	if o.san.Track {
+		w.san.Access(s.index, c)
+	}
+	var bad uint32
+	if o.san.Poison {
+		bad = w.san.LoadPoison(s.index, c, &w.poison)
+	}
+	if bad == 0 && !s.poisoned {
+		return
+	}
+	s.poisoned = true
+	p := s.poison(mat)
+	*p = 0
+	if bad != 0 {
+		for k := range 8 {
+			for r := range 8 {
+				*p |= w.poison[k] >> r & 1 << sgLane(at(r, k))
+			}
+		}
 	}
 }
 
