@@ -101,9 +101,9 @@ func Failures() []Check {
 // fails submits what must end with the cause soon after the deadline.
 func (k kit) fails(cb mtl.CommandBuffer, deadline time.Duration, cause error) *mtl.SubmitError {
 	k.Helper()
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	start := time.Now()
 	_, err := cb.Submit(ctx)
 	took := time.Since(start)
 	var failed *mtl.SubmitError
