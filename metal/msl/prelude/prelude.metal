@@ -272,10 +272,10 @@ inline float nextafter(float x, float y) {
 }
 
 #define NUM_FUNCS(T, E, B) \
-  inline T clamp(T x, T lo, T hi) { return min(max(x, lo), hi); } \
-  inline T max3(T x, T y, T z) { return max(x, max(y, z)); } \
-  inline T min3(T x, T y, T z) { return min(x, min(y, z)); } \
-  inline T median3(T x, T y, T z) { return max(min(x, y), min(max(x, y), z)); }
+  constexpr T clamp(T x, T lo, T hi) { return min(max(x, lo), hi); } \
+  constexpr T max3(T x, T y, T z) { return max(x, max(y, z)); } \
+  constexpr T min3(T x, T y, T z) { return min(x, min(y, z)); } \
+  constexpr T median3(T x, T y, T z) { return max(min(x, y), min(max(x, y), z)); }
 EACH_NUM(NUM_FUNCS)
 
 #define INT_FUNCS(T, E, B) \

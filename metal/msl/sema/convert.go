@@ -542,7 +542,7 @@ func exprTypeString(e Expr) string {
 	if s, ok := e.(*overloadSet); ok {
 		return "overloaded function " + s.name
 	}
-	return e.Type().String()
+	return dropThread(e.Type()).String()
 }
 
 // whyNot adds the rule that forbids a conversion.

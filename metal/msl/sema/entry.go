@@ -142,7 +142,7 @@ func (c *checker) kernel(f *Func, d *ast.FuncDecl, s *scope, host string, attrs 
 
 func (c *checker) kernelSignature(k *Kernel, f *Func, d *ast.FuncDecl) {
 	if f.Result.T.Kind != types.Void {
-		c.errorf(d, "kernel '%s' returns '%s', expected void", f.Name, f.Result)
+		c.errorf(d.Name, "kernel '%s' returns '%s', expected void", f.Name, f.Result)
 	}
 	if f.This != nil {
 		c.errorf(d, "kernel '%s' is a method", f.Name)

@@ -648,22 +648,40 @@ func describe(e Expr) string {
 	return e.Type().String()
 }
 
+// mentionsPack says that an expression names a parameter pack.
+func (c *checker) mentionsPack(s *scope, n ast.Node) bool {
+	found := false
+	walkNames(n, func(id string) {
+		y := c.lookup(s, id)
+		found = found || y != nil && y.kind == symPack
+	})
+	return found
+}
+
 func (c *checker) fold(s *scope, x *ast.FoldExpr) Expr {
 	var es []Expr
-	ok := c.eachPack(s, x.X, func(ps *scope) bool {
-		e := c.expr(ps, x.X)
+	// Of the two operands of (a op ... op b) the one that mentions a pack is the pack.
+	pack, init, left := x.X, x.Init, x.Left
+	if init != nil {
+		left = !c.mentionsPack(s, pack)
+		if left {
+			pack, init = init, pack
+		}
+	}
+	ok := c.eachPack(s, pack, func(ps *scope) bool {
+		e := c.expr(ps, pack)
 		es = append(es, e)
 		return !isBad(e)
 	})
 	if !ok {
 		return c.bad(x)
 	}
-	if x.Init != nil {
-		i := c.expr(s, x.Init)
+	if init != nil {
+		i := c.expr(s, init)
 		if isBad(i) {
 			return c.bad(x)
 		}
-		if x.Left {
+		if left {
 			es = append([]Expr{i}, es...)
 		} else {
 			es = append(es, i)
@@ -688,7 +706,7 @@ func (c *checker) fold(s *scope, x *ast.FoldExpr) Expr {
 		c.errorf(x, "fold of an empty pack over %s", x.Op)
 		return c.bad(x)
 	}
-	if x.Left {
+	if left {
 		r := es[0]
 		for _, e := range es[1:] {
 			r = join(r, e)

@@ -398,7 +398,7 @@ func atomicRule(op Intrinsic, k types.Kind, sp types.Space) string {
 		return fmt.Sprintf("this form of atomic exists for ulong only, found %s", k)
 	case k == types.ULong && !only:
 		return "atomic_ulong has only atomic_min_explicit and atomic_max_explicit"
-	case k == types.ULong && sp != types.Device, k == types.Float && sp != types.Device && op != IAtomicLoad && op != IAtomicStore && op != IAtomicExchange && op != IAtomicCompareExchange && op != IAtomicFetchAdd && op != IAtomicFetchSub:
+	case (k == types.ULong || k == types.Float) && sp != types.Device:
 		return fmt.Sprintf("atomic_%s is for device memory", k)
 	case k == types.Float && (op == IAtomicFetchAnd || op == IAtomicFetchOr || op == IAtomicFetchXor || op == IAtomicFetchMin || op == IAtomicFetchMax):
 		return "atomic_float has no such operation"
