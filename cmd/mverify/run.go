@@ -24,20 +24,24 @@ import (
 	"minfer/suites/graphs"
 	"minfer/suites/greedy"
 	"minfer/suites/ops"
+	"minfer/suites/safety"
 	"minfer/suites/tokenizer"
 )
 
 // allSuites are the suites by their order in `--suite all`.
-var allSuites = []suites.Suite{ops.Suite{}, graphs.Suite{}, tokenizer.Suite{}, dumps.Suite{}, greedy.Suite{}}
+var allSuites = []suites.Suite{ops.Suite{}, graphs.Suite{}, tokenizer.Suite{}, dumps.Suite{}, greedy.Suite{}, safety.Suite{Open: softDevice(1)}}
 
 const usage = `
 mverify holds every execution path of the engine against its own reference.
 
 usage: mverify --suite NAME[,NAME] [flags]
+       mverify case FILE.json...      run launch cases under the sanitizer
+       mverify init FILE.metal        write a launch-case skeleton
        mverify record --llama DIR     record llama.cpp's node values again
 
 suites: ops (each kernel), graph (splits, batches, threads), tokenizer, dumps
-(every node against llama.cpp), greedy (generated text), all.
+(every node against llama.cpp), greedy (generated text), safety (launch cases
+under the sanitizer), all.
 exit codes: 0 all held, 1 something did not, 2 bad usage or input, 3 nothing ran.
 `
 
@@ -77,8 +81,12 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		switch args[0] {
 		case "record":
 			return record(ctx, s, args[1:])
+		case "case":
+			return runCases(ctx, s, args[1:])
+		case "init":
+			return initCase(ctx, s, args[1:])
 		default:
-			return 0, fmt.Errorf("unknown command %q: want record, or --suite NAME (see --help)", args[0])
+			return 0, fmt.Errorf("unknown command %q: want case, init, record, or --suite NAME (see --help)", args[0])
 		}
 	}
 	var f flags
