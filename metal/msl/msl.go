@@ -83,6 +83,10 @@ type Library struct {
 	warnings []source.Diag
 }
 
+// maxInstances bounds the template instances of one library, so that text that
+// instantiates without end fails in a second. The public libraries stay below 10,000.
+const maxInstances = 50000
+
 // Compile checks a source file. It fails where the text does not parse or a
 // declaration outside of kernels is wrong and no kernel is left; a kernel that does
 // not check is listed with its error and does not stop the others. With a failure, the Library
@@ -96,7 +100,7 @@ func Compile(fsys fs.FS, file string, o Options) (*Library, error) {
 	tree, ds := parse.File(toks, parse.Options{})
 	diags = append(diags, ds...)
 	broken := source.HasErrors(ds)
-	prog, ds := sema.Check(tree, sema.Options{})
+	prog, ds := sema.Check(tree, sema.Options{MaxInstances: maxInstances})
 	diags = append(diags, ds...)
 	l.prog = prog
 	for _, k := range prog.Kernels {

@@ -207,20 +207,29 @@ func (l *lowerer) memoryOnly(p place, t ir.Type) {
 }
 
 func (l *lowerer) store(p place, v value) {
+	if p.space == ir.Constant {
+		l.fail(0, "a write to constant memory")
+	}
 	if p.lanes {
 		l.storeLanes(p, v)
 		return
 	}
 	if p.comps != nil {
+		// Neighbours go in one store.
 		e := p.typ.Elem.Size()
-		for k, c := range p.comps {
-			q := l.component(p, int(c), e)
-			l.store(q, value{q.typ, v.s[k : k+1]})
+		for k := 0; k < len(p.comps); {
+			n := 1
+			for k+n < len(p.comps) && p.comps[k+n] == p.comps[k]+uint8(n) {
+				n++
+			}
+			q := l.component(p, int(p.comps[k]), e)
+			m := q.mem(0, e)
+			m.Elem = scalarType(p.typ.Elem)
+			l.instrs++
+			l.b.Store(q.ptr, m, v.s[k:k+n]...)
+			k += n
 		}
 		return
-	}
-	if p.space == ir.Constant {
-		l.fail(0, "a write to constant memory")
 	}
 	lv := l.leaves(p.typ)
 	runs(lv, p.typ, func(from, n, natural int) {
