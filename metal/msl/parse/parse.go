@@ -41,6 +41,9 @@ const (
 	// workPerToken bounds how often a token is looked at again after a reading
 	// was given up.
 	workPerToken = 50
+	// maxIdle is how often tokens are looked at without one being passed: a fault of
+	// this package must not hang its caller.
+	maxIdle = 1 << 16
 )
 
 // File parses a translation unit. toks is what pp.Process gives and ends with a
@@ -101,6 +104,7 @@ type parser struct {
 	trial   int  // readings under way that may be given up: no errors are reported
 	depth   int
 	work    int
+	idle    int // looks at a token since one was passed
 
 	global *scope
 	scope  *scope
@@ -132,6 +136,9 @@ func (p *parser) tok() lex.Token {
 		return p.toks[len(p.toks)-1]
 	}
 	t := p.toks[p.i]
+	if p.idle++; p.idle > maxIdle {
+		p.stop(t.Span(), "the parser makes no progress at %s", t.Describe())
+	}
 	if p.half > 0 {
 		t.Text = t.Text[p.half:]
 		if t.Pos > 0 {
@@ -161,6 +168,7 @@ func (p *parser) advance() lex.Token {
 	p.prev = t.End
 	p.half = 0
 	p.i++
+	p.idle = 0
 	p.spend(t)
 	return t
 }

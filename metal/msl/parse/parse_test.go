@@ -404,7 +404,7 @@ func TestHostile(t *testing.T) {
 		if len(head) > 40 {
 			head = head[:40]
 		}
-		require.Less(t, time.Since(start), 5*time.Second, head)
+		require.Less(t, time.Since(start), time.Minute, head) // milliseconds on an idle machine
 	}
 }
 

@@ -60,8 +60,10 @@ func (p *parser) specifierList(use specUse) specifiers {
 			s.attrs = append(s.attrs, attrs...)
 			s.specs |= specs
 		case p.qualifier(w):
-		case t.Is("::") && w.base == nil && w.counts == nil && p.scanName(0).next > 0:
-			p.typeSpecifier(w, use)
+		case t.Is("::"):
+			if w.base != nil || w.counts != nil || !p.typeSpecifier(w, use) {
+				return p.endSpecifiers(s, w)
+			}
 		case t.Kind != lex.Ident:
 			return p.endSpecifiers(s, w)
 		case basicWords[t.Text]:
@@ -227,7 +229,7 @@ func (p *parser) namesType(use specUse) bool {
 	switch {
 	case n.e.kind.isType():
 		return true
-	case n.e.kind.isValue() || n.e.kind == namespaceName:
+	case n.next == 0 || n.e.kind.isValue() || n.e.kind == namespaceName:
 		return false
 	case use != inParam:
 		return true

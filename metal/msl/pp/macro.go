@@ -163,11 +163,19 @@ func (p *preprocessor) checkArguments(m *macro, name lex.Token, args [][]lex.Tok
 	}
 	at := source.Span{Start: name.Pos, End: end}
 	if m.variadic {
-		p.report(p.atMacro(m, at, "macro '%s' called with %d arguments: expected at least %d", m.name, len(args), want-1))
+		p.report(p.atMacro(m, at, "macro '%s' called with %s: expected at least %d", m.name, count(len(args), "argument"), want-1))
 	} else {
-		p.report(p.atMacro(m, at, "macro '%s' called with %d arguments: expected %d", m.name, len(args), want))
+		p.report(p.atMacro(m, at, "macro '%s' called with %s: expected %d", m.name, count(len(args), "argument"), want))
 	}
 	return nil, 0, false
+}
+
+// count gives a number of things in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
 }
 
 // atMacro makes an error with a note about the definition.

@@ -89,10 +89,11 @@ type preprocessor struct {
 	macros map[string]*macro
 	once   map[string]bool // files with #pragma once, and library headers
 
-	files    []*input  // open files, the innermost last
-	contexts []context // tokens that are read before the innermost file's
-	floor    int       // contexts below are not to be read: a list is expanded by itself
-	isolated bool      // the same for the files
+	files    []*input   // open files, the innermost last
+	end      source.Pos // of the main file
+	contexts []context  // tokens that are read before the innermost file's
+	floor    int        // contexts below are not to be read: a list is expanded by itself
+	isolated bool       // the same for the files
 
 	depth    int // expandList in expandList
 	includes int
@@ -108,6 +109,7 @@ type preprocessor struct {
 type input struct {
 	lx    *lex.Lexer
 	name  string
+	base  source.Pos
 	conds []cond
 }
 
@@ -197,7 +199,7 @@ func (p *preprocessor) raw() lex.Token {
 			return t
 		}
 	}
-	return lex.Token{Kind: lex.EOF, Flags: lex.LineStart}
+	return lex.Token{Kind: lex.EOF, Flags: lex.LineStart, Pos: p.end, End: p.end}
 }
 
 func (p *preprocessor) push(toks []lex.Token, busy *macro) {
@@ -225,6 +227,7 @@ func (p *preprocessor) openMain(name string) error {
 	if !p.enter(name, text, 0) {
 		return fmt.Errorf("cannot read %s: it has %d bytes, at most %d fit", name, len(text), source.MaxBytes)
 	}
+	p.end = p.files[0].base + source.Pos(len(text))
 	return nil
 }
 
@@ -263,7 +266,7 @@ func (p *preprocessor) enter(name, text string, included source.Pos) bool {
 	if !ok {
 		return false
 	}
-	f := &input{lx: lex.New(text, base), name: name}
+	f := &input{lx: lex.New(text, base), name: name, base: base}
 	f.lx.Error = func(at source.Span, msg string) { p.errorf(at, "%s", msg) }
 	p.files = append(p.files, f)
 	return true

@@ -1,6 +1,9 @@
 package pp
 
 import (
+	"flag"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -10,6 +13,32 @@ import (
 	"minfer/metal/msl/lex"
 	"minfer/metal/msl/source"
 )
+
+var update = flag.Bool("update", false, "write the golden files of this package anew")
+
+// TestDiagnostics compares messages, places and carets.
+func TestDiagnostics(t *testing.T) {
+	files, err := filepath.Glob("testdata/diag/*.metal")
+	require.NoError(t, err)
+	results, _ := filepath.Glob("testdata/diag/*.txt")
+	require.NotEmpty(t, files)
+	for _, r := range results {
+		require.FileExists(t, strings.TrimSuffix(r, ".txt")+".metal", "a golden file without its input")
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, m, ds := process(string(text), Options{})
+		got := m.RenderAll(ds)
+		name := strings.TrimSuffix(file, ".metal") + ".txt"
+		if *update {
+			require.NoError(t, os.WriteFile(name, []byte(got), 0o644))
+		}
+		want, err := os.ReadFile(name)
+		require.NoError(t, err, "go test -update writes the golden files")
+		require.Equal(t, string(want), got, name)
+	}
+}
 
 // process preprocesses a text as t.metal among other files.
 func process(text string, opts Options, files ...string) ([]lex.Token, *source.Map, []source.Diag) {

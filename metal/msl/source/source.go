@@ -90,7 +90,7 @@ type Map struct {
 // that positions stay 32 bits and hostile input stays bounded.
 const (
 	MaxBytes       = 1 << 28 // bytes of all inclusions together
-	MaxMacroTokens = 1 << 22 // tokens made by expansions
+	MaxMacroTokens = 1 << 21 // tokens made by expansions
 )
 
 // NewMap gives an empty map.
