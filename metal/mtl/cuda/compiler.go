@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -14,7 +15,7 @@ var compilerNames = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}
 // compileOptions keep the bits: no fusing, subnormals kept, divisions and roots
 // correctly rounded. The emitter's intrinsics ask for the same; the options cover
 // what the compiler folds.
-var compileOptions = []string{"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--extra-device-vectorization"}
+var compileOptions = []string{"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--disable-warnings"}
 
 // Compiler is NVIDIA's run-time compiler. It needs no GPU. Calls are one at a
 // time; it is safe for concurrent use.
@@ -41,6 +42,13 @@ func OpenCompiler(path string) (*Compiler, error) {
 	names := compilerNames
 	if path != "" {
 		names = []string{path}
+	}
+	if dir := filepath.Dir(path); dir != "." {
+		// The compiler looks for its built-ins by name; one that is mapped is found.
+		files, _ := filepath.Glob(filepath.Join(dir, "libnvrtc-builtins.so*"))
+		for _, f := range files {
+			_, _ = dlopen(f) // the compilation says so where it misses them
+		}
 	}
 	var lib uintptr
 	var err error

@@ -196,7 +196,9 @@ func (d *Driver) Alloc(size int) (*Memory, error) {
 		return nil, fmt.Errorf("cuda: allocation of %d bytes, expected at least 1", size)
 	}
 	m := &Memory{d: d, size: size}
-	err := d.do(func() error { return d.check(fmt.Sprintf("allocation of %d bytes", size), d.fn.alloc(&m.addr, uintptr(size))) })
+	err := d.do(func() error {
+		return d.check(fmt.Sprintf("allocation of %d bytes", size), d.fn.alloc(&m.addr, uintptr(size)))
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +223,9 @@ func (m *Memory) Write(off int, src []byte) error {
 	if err := m.window(off, len(src)); err != nil || len(src) == 0 {
 		return err
 	}
-	return m.d.do(func() error { return m.d.check("copy to the device", m.d.fn.toDevice(m.addr+uint64(off), &src[0], uintptr(len(src)))) })
+	return m.d.do(func() error {
+		return m.d.check("copy to the device", m.d.fn.toDevice(m.addr+uint64(off), &src[0], uintptr(len(src))))
+	})
 }
 
 // Read copies the memory at off to dst, after all work before.
@@ -229,7 +233,9 @@ func (m *Memory) Read(off int, dst []byte) error {
 	if err := m.window(off, len(dst)); err != nil || len(dst) == 0 {
 		return err
 	}
-	return m.d.do(func() error { return m.d.check("copy to the host", m.d.fn.toHost(&dst[0], m.addr+uint64(off), uintptr(len(dst)))) })
+	return m.d.do(func() error {
+		return m.d.check("copy to the host", m.d.fn.toHost(&dst[0], m.addr+uint64(off), uintptr(len(dst))))
+	})
 }
 
 // Fill sets all bytes.

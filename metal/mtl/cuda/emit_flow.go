@@ -173,16 +173,20 @@ func (e *emitter) ifInstr(i *ir.Instr) {
 	}
 	mask := e.mask
 	cond := e.v(i.Args[0])
-	then, els := mask, mask
-	if e.flow.sees[i] && e.varying(i) {
-		then, els = e.fresh("m"), e.fresh("m")
-		e.line("const u32 %s = __ballot_sync(%s, %s), %s = %s & ~%s;", then, mask, cond, els, mask, then)
+	then := mask
+	vote := e.flow.sees[i] && e.varying(i)
+	if vote {
+		then = e.fresh("m")
+		e.line("const u32 %s = __ballot_sync(%s, %s);", then, mask, cond)
 	}
 	e.push(i)
 	e.mask = then
 	e.nested(i.Body[0], fmt.Sprintf("if (%s) {", cond), "")
 	if only := i.Body[1].Instrs; len(only) > 1 || only[0].Op != ir.Yield || len(i.Res) > 0 {
-		e.mask = els
+		e.mask = mask
+		if vote {
+			e.mask = fmt.Sprintf("(%s & ~%s)", mask, then)
+		}
 		e.nested(i.Body[1], "} else {", "")
 	}
 	e.line("}")

@@ -127,7 +127,7 @@ func fromBits(t ir.Type, expr string, size int) string {
 	case ir.Ptr:
 		return "(char*)(" + expr + ")"
 	}
-	return "(" + ctype(t) + ")(" + expr + ")"
+	return expr // the definition cuts it
 }
 
 // toBits is a value's bits as u32, or u64 for 8 bytes.
@@ -135,7 +135,7 @@ func (e *emitter) toBits(x ir.Value) string {
 	switch e.typ(x) {
 	case ir.F32:
 		return "bits(" + e.v(x) + ")"
-	case ir.I64:
+	case ir.I32, ir.I64:
 		return e.v(x)
 	case ir.Ptr:
 		return "(u64)" + e.v(x)
@@ -171,7 +171,7 @@ func (e *emitter) store(i *ir.Instr) {
 		t, at := accessType(q.size), address(p, q.off)
 		var val string
 		if q.size <= 4 {
-			val = fmt.Sprintf("(%s)(%s)", t, bytes(q.off, q.size))
+			val = bytes(q.off, q.size)
 		} else {
 			var parts []string
 			for k := range q.size / 4 {
@@ -181,7 +181,7 @@ func (e *emitter) store(i *ir.Instr) {
 		}
 		switch {
 		case m.Space == ir.Thread:
-			e.line("stt<%s>(%s, %s);", t, at, val)
+			e.line("stt<%s>(%s, (%s)(%s));", t, at, t, val)
 		case m.Coherent:
 			e.line("*(volatile %s*)%s = %s;", t, at, val)
 		default:

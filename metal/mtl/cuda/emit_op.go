@@ -261,12 +261,7 @@ func (e *emitter) integer(i *ir.Instr) {
 	case ir.ReverseBits:
 		expr = fmt.Sprintf("%s%s) >> %d", pick("__brev(", "__brevll("), a, max(0, 32-w))
 	}
-	if t == ir.I1 {
-		expr = "(" + expr + ") != 0"
-	} else {
-		expr = "(" + ctype(t) + ")(" + expr + ")"
-	}
-	e.defineValue(x, "%s", expr)
+	e.defineValue(x, "%s", expr) // the definition cuts narrow types
 }
 
 func (e *emitter) icmp(i *ir.Instr) {
@@ -297,7 +292,7 @@ func (e *emitter) convert(i *ir.Instr) {
 			e.define(i, "(%s)%s", c, v)
 		}
 	case ir.ZExt:
-		e.define(i, "(%s)%s", c, v)
+		e.define(i, "%s", v)
 	case ir.SExt:
 		if from == ir.I1 {
 			e.define(i, "(%s)(%s ? -1 : 0)", c, v)

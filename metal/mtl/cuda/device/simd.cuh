@@ -13,20 +13,27 @@ FN bool shfl(u32 m, bool v, u32 l) { return __shfl_sync(m, (u32)v, (int)l) != 0;
 
 // The reduction tree: lane i with i^16, i^8, i^4, i^2, i^1; the operand of the
 // lower lane comes first, so that all lanes agree on the sign of a zero. With
-// inactive lanes each lane walks the tree of all 32 itself, since partial results
-// would sit in lanes that are not there.
+// inactive lanes each lane walks the tree of all 32 itself, depth first, since
+// partial results would sit in lanes that are not there: leaf c is lane
+// c backwards, and s[k] waits for its sibling of 2^k leaves.
 template <class O, class T> SLOW T reduce_part(u32 m, T v) {
-  T x[32];
+  T s[5];
 #pragma unroll
-  for (u32 l = 0; l < 32; l++) {
-    T y = shfl(m, v, l);
-    x[l] = in_mask(m, l) ? y : O::id();
+  for (u32 c = 0; c < 32; c++) {
+    u32 l = __brev(c) >> 27;
+    T x = shfl(m, v, l);
+    if (!in_mask(m, l)) x = O::id();
+#pragma unroll
+    for (u32 k = 0; k < 5; k++) {
+      if ((c >> k & 1) == 0) {
+        s[k] = x;
+        break;
+      }
+      x = O::op(s[k], x);
+    }
+    if (c == 31) return x;
   }
-#pragma unroll
-  for (u32 n = 16; n > 0; n /= 2)
-#pragma unroll
-    for (u32 l = 0; l < n; l++) x[l] = O::op(x[l], x[l + n]);
-  return x[0];
+  return v;
 }
 template <class O, class T> FN T reduce(u32 m, T v) {
   if (m != 0xffffffffu) return reduce_part<O, T>(m, v);

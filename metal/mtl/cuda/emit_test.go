@@ -1,0 +1,142 @@
+package cuda
+
+import (
+	"flag"
+	"strings"
+	"testing"
+
+	"minfer/metal/msl/ir"
+
+	"github.com/stretchr/testify/require"
+)
+
+var nvrtcPath = flag.String("nvrtc", "", "path of the run-time compiler's library; by its usual names if empty")
+
+// allFuncs are the kernels of the tests.
+func allFuncs(t *testing.T) []*ir.Func {
+	var fs []*ir.Func
+	for _, k := range []string{"scale_add", "rms_norm", "mul_mv_q4_0"} {
+		fs = append(fs, specialize(t, "kernels.metal", k))
+	}
+	for _, k := range []string{"divergence", "positions", "matrices"} {
+		fs = append(fs, specialize(t, "lanes.metal", k))
+	}
+	for _, o := range append(arithmetic(), simdgroups()...) {
+		require.NoError(t, ir.Verify(o.f))
+		fs = append(fs, o.f)
+	}
+	return fs
+}
+
+// Every kernel of the tests prints, and the run-time compiler takes the text,
+// where there is one.
+func TestCompiles(t *testing.T) {
+	c, cerr := OpenCompiler(*nvrtcPath)
+	if *nvrtcPath != "" {
+		require.NoError(t, cerr)
+	}
+	for _, f := range allFuncs(t) {
+		s, err := Emit(f)
+		require.NoError(t, err, f.Name)
+		if cerr == nil {
+			cubin, err := c.Compile(s, 9, 0)
+			require.NoError(t, err, f.Name)
+			require.Equal(t, "\x7fELF", string(cubin[:4]), f.Name)
+		}
+	}
+	if cerr != nil {
+		t.Skipf("SKIPPED the compilation of the emitted text: no run-time compiler here (%v); -nvrtc names one", cerr)
+	}
+}
+
+// body is the emitted text of a function behind the common parts.
+func body(t *testing.T, f *ir.Func) string {
+	t.Helper()
+	s, err := Emit(f)
+	require.NoError(t, err)
+	return s.Text[strings.Index(s.Text, "extern \"C\" __global__"):]
+}
+
+func TestElementwiseText(t *testing.T) {
+	text := body(t, specialize(t, "kernels.metal", "scale_add"))
+	require.Contains(t, text, "k_scale_add(const launch_t g, char* const arg0 /* x */")
+	require.Contains(t, text, "// kernels.metal:8\n")
+	require.Equal(t, 1, strings.Count(text, "fma1("), text)
+	require.NotContains(t, text, "__fmul_rn") // fused by the IR, so here too
+	require.NotContains(t, text, "_sync")
+}
+
+func parse(t *testing.T, params, code string) *ir.Func {
+	t.Helper()
+	f, err := ir.Parse("func \"f\" {\n" + params + "pos 1 \"a.metal\" 7 3 at 0\nbody\n" + code + "\n}")
+	require.NoError(t, err)
+	require.NoError(t, ir.Verify(f))
+	return f
+}
+
+const outParam = "param buffer 0 device \"float\" size 4 f32 name \"out\"\n"
+
+func TestMasks(t *testing.T) {
+	const head = "%1:i32 = grid thread_index_in_simdgroup.x\n%2:i32 = const 7\n%3:i1 = icmp ult %1, %2\n"
+	// A varying condition votes before its arms; a uniform one does not.
+	text := body(t, parse(t, outParam, head+"if %3 {\n%4:i32 = simdreduce add %1 site 1\nyield\n} else {\nyield\n}\nreturn"))
+	require.Contains(t, text, "const u32 m1 = __ballot_sync(m0, v3);\n  if (v3) {\n    u32 const v4 = reduce<add_u32>(m1, v1);")
+	text = body(t, parse(t, outParam, "%1:i32 = grid threadgroup_position_in_grid.x\n%3:i1 = icmp eq %1, %1\nif %3 {\n%4:i32 = simdreduce add %1 site 1\nyield\n} else {\nyield\n}\nreturn"))
+	require.Contains(t, text, "reduce<add_u32>(m0, v1)")
+	require.NotContains(t, text, "__ballot_sync")
+	// Behind a return of some lanes the others vote; without simdgroup functions
+	// nobody does.
+	leave := head + "if %3 {\nreturn\n} else {\nyield\n}\n"
+	text = body(t, parse(t, outParam, leave+"%4:i32 = simdreduce add %1 site 1\nreturn"))
+	require.Contains(t, text, "const u32 m1 = __ballot_sync(m0, true);\n  u32 const v4 = reduce<add_u32>(m1, v1);")
+	require.NotContains(t, body(t, parse(t, outParam, leave+"return")), "sync")
+	// A break of some lanes out of a loop with simdgroup functions carries a code.
+	text = body(t, parse(t, outParam, head+"%9:i32 = loop #1 (%4:i32 = %1) {\nif %3 {\nbreak #1 %4\n} else {\nyield\n}\n%5:i32 = simdreduce add %4 site 1\ncontinue #1 %5\n}\nreturn"))
+	require.Contains(t, text, "q = 4;")
+	require.Contains(t, text, "if (q != 0) break;")
+	require.NotContains(t, text, "goto end2")
+}
+
+func TestParallelAssignment(t *testing.T) {
+	text := body(t, parse(t, outParam, "%1:i32 = const 1\n%2:i32 = const 2\nloop #1 (%3:i32 = %1, %4:i32 = %2) {\n%5:i1 = icmp eq %3, %1\nif %5 {\nbreak #1\n} else {\nyield\n}\ncontinue #1 %4, %3\n}\nreturn"))
+	require.Regexp(t, `u32 const (t\d+) = v4;\s+u32 const (t\d+) = v3;\s+v3 = t\d+;\s+v4 = t\d+;`, text)
+}
+
+func TestPieces(t *testing.T) {
+	require.Equal(t, []piece{{0, 16}}, pieces(16, 16, 16))
+	require.Equal(t, []piece{{0, 8}, {8, 4}}, pieces(12, 8, 16))
+	require.Equal(t, []piece{{0, 2}, {2, 2}, {4, 2}}, pieces(6, 2, 16))
+	require.Equal(t, []piece{{0, 16}, {16, 4}}, pieces(20, 64, 16))
+	text := body(t, parse(t, outParam, "%1:ptr = ptrparam 0\n%2:i32, %3:i32 = load i32x2 device align 2 %1\nstore i32x2 device align 8 %1, %3, %2\nreturn"))
+	require.Contains(t, text, "u32 const v3 = (u32)l3 << 0 | (u32)l4 << 16;")
+	require.Contains(t, text, "*(uint2*)arg0 = make_uint2(v3, v2);")
+}
+
+func TestLiterals(t *testing.T) {
+	for _, c := range []struct {
+		t    ir.Type
+		bits uint64
+		want string
+	}{
+		{ir.F32, 0x3f800000, "1.0f"}, {ir.F32, 0x80000000, "(-0.0f)"}, {ir.F32, 0x7f800000, "bits(0x7f800000u)"}, {ir.F32, 1, "1e-45f"},
+		{ir.F32, 0xc0490fdb, "(-3.1415927f)"}, {ir.I32, 0xffffffff, "4294967295u"}, {ir.I64, 1 << 63, "9223372036854775808ull"},
+		{ir.I8, 200, "(u8)200"}, {ir.F16, 0x3c00, "(u16)15360"}, {ir.I1, 1, "true"},
+	} {
+		require.Equal(t, c.want, literal(c.t, c.bits))
+	}
+}
+
+func TestEmitError(t *testing.T) {
+	f := parse(t, outParam, "%1:i32 = grid thread_position_in_grid.x !1\nreturn")
+	f.Body.Instrs[0].Imm = 99 << 2
+	_, err := Emit(f)
+	require.EqualError(t, err, "a.metal:7:3: kernel f: cuda: grid attribute grid(99)")
+	f.Body.Instrs[0].Op = ir.NumOps
+	_, err = Emit(f)
+	require.EqualError(t, err, "a.metal:7:3: kernel f: cuda: operation op("+strings.TrimSuffix(strings.TrimPrefix(ir.NumOps.String(), "op("), ")")+")")
+}
+
+func TestEntryName(t *testing.T) {
+	require.Equal(t, "k_add_f32", entryName("add_f32"))
+	require.Equal(t, "k_a_3c_b_3e_", entryName("a<b>"))
+}

@@ -1,0 +1,440 @@
+package cuda
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"minfer/metal/msl/ir"
+	"minfer/metal/mtl/soft/interp"
+	"minfer/metal/mtl/soft/mem"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	onGPU       = flag.Bool("cuda", false, "run kernels on the first GPU and compare with the software device")
+	resultsPath = flag.String("results", "", "file for what -cuda measured, as JSON")
+)
+
+// launchCase is a kernel with its arguments: bytes for buffers, nil for
+// threadgroup memory.
+type launchCase struct {
+	name   string
+	f      *ir.Func
+	grid   [3]int
+	ragged bool
+	tg     [3]int
+	args   [][]byte
+	tgSize []int
+	// outs are the types of the results in the last buffer argument: of its slot
+	// [out][i] of the given bytes, n slots each.
+	outs   []ir.Type
+	names  []string
+	slot   int
+	repeat int // timed launches on the GPU
+}
+
+func (c *launchCase) outArg() int {
+	for k := len(c.f.Params) - 1; ; k-- {
+		if p := c.f.Params[k]; p.Kind == ir.BufferParam && !p.ReadOnly {
+			return k
+		}
+	}
+}
+
+// soft runs the case on the software device's interpreter and gives its output.
+func (c *launchCase) soft(t *testing.T) ([]byte, time.Duration) {
+	t.Helper()
+	p, err := interp.Decode(c.f)
+	require.NoError(t, err, c.name)
+	l := &interp.Launch{Grid: c.grid, Ragged: c.ragged, Threadgroup: c.tg, ThreadgroupBytes: c.tgSize, Threads: runtime.NumCPU()}
+	for k, a := range c.args {
+		w := mem.Window{}
+		if a != nil {
+			b := mem.Wrap(mem.Aligned(len(a)), c.f.Params[k].Name)
+			copy(b.Data, a)
+			w = mem.Window{Buffer: b, Length: len(a)}
+		}
+		l.Windows = append(l.Windows, w)
+	}
+	start := time.Now()
+	_, err = p.Run(context.Background(), l)
+	require.NoError(t, err, c.name)
+	return l.Windows[c.outArg()].Buffer.Data, time.Since(start)
+}
+
+type generator struct{ r *rand.Rand }
+
+func newGenerator(seed uint64) *generator { return &generator{rand.New(rand.NewPCG(seed, 20))} }
+
+// bits gives operand bits of a type: special values, values near 1, any bits.
+func (g *generator) bits(t ir.Type) uint64 {
+	special := map[ir.Type][]uint64{
+		ir.F32:  {0, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000, 1, 0x807fffff, 0x7f7fffff, 0x4b800000, 0x40490fdb, 0x3fc90fdb, 0x4f000000, 0xcf000000, 0x5f000000},
+		ir.F16:  {0, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00, 1, 0x83ff, 0x7bff},
+		ir.BF16: {0, 0x8000, 0x3f80, 0xbf80, 0x7f80, 0xff80, 0x7fc0, 1, 0x807f, 0x7f7f},
+	}[t]
+	if special == nil {
+		top := uint64(1) << (t.Bits() - 1)
+		special = []uint64{0, 1, 2, top, top - 1, 2*top - 1, 7, 31, 32, 33}
+	}
+	x := g.r.Uint64()
+	switch g.r.IntN(4) {
+	case 0:
+		x = special[g.r.IntN(len(special))]
+	case 1, 2:
+		if t.IsFloat() {
+			x = t.FloatBits(float32(g.r.NormFloat64() * math.Exp(g.r.NormFloat64()*2)))
+		}
+	}
+	if t.Bits() < 64 {
+		x &= 1<<t.Bits() - 1
+	}
+	return x
+}
+
+func put(b []byte, t ir.Type, k int, bits uint64) {
+	switch t.Size() {
+	case 1:
+		b[k] = byte(bits)
+	case 2:
+		binary.LittleEndian.PutUint16(b[2*k:], uint16(bits))
+	case 4:
+		binary.LittleEndian.PutUint32(b[4*k:], uint32(bits))
+	default:
+		binary.LittleEndian.PutUint64(b[8*k:], bits)
+	}
+}
+
+// operands makes n values; the first argument walks through all patterns of the
+// small types and, in steps, of float32.
+func (g *generator) operands(t ir.Type, n int, walk bool) []byte {
+	b := make([]byte, n*t.Size())
+	for k := range n {
+		x := g.bits(t)
+		switch {
+		case walk && t.Size() <= 2:
+			x = uint64(k) & (1<<t.Bits() - 1)
+		case walk && t == ir.F32 && k%4 != 0:
+			x = uint64(k) * (1 << 32) / uint64(n)
+			x += g.r.Uint64N(1 << 12)
+			x &= 1<<32 - 1
+		}
+		put(b, t, k, x)
+	}
+	return b
+}
+
+func floats(r *rand.Rand, n int) []byte {
+	b := make([]byte, 4*n)
+	for k := range n {
+		put(b, ir.F32, k, uint64(math.Float32bits(float32(r.NormFloat64()))))
+	}
+	return b
+}
+
+func words(vals ...uint32) []byte {
+	b := make([]byte, 4*len(vals))
+	for k, v := range vals {
+		binary.LittleEndian.PutUint32(b[4*k:], v)
+	}
+	return b
+}
+
+// q4 makes rows of random q4_0 blocks: a half scale and 16 bytes of nibbles.
+func q4(r *rand.Rand, blocks int) []byte {
+	b := make([]byte, 18*blocks)
+	for k := range blocks {
+		binary.LittleEndian.PutUint16(b[18*k:], ir.F32ToF16(float32(r.NormFloat64()*0.01)))
+		for i := 2; i < 18; i++ {
+			b[18*k+i] = byte(r.Uint32())
+		}
+	}
+	return b
+}
+
+// mainCases are the three kernels of the front end.
+func mainCases(t *testing.T, small bool) []*launchCase {
+	r := rand.New(rand.NewPCG(7, 7))
+	pick := func(a, b int) int {
+		if small {
+			return a
+		}
+		return b
+	}
+	n := pick(1003, 1<<24+3)
+	f32 := []ir.Type{ir.F32}
+	cases := []*launchCase{{
+		name: fmt.Sprintf("scale_add n=%d", n), f: specialize(t, "kernels.metal", "scale_add"), grid: [3]int{n, 1, 1}, ragged: true, tg: [3]int{256, 1, 1},
+		args: [][]byte{floats(r, n), floats(r, n), make([]byte, 4*n), words(math.Float32bits(1.7))}, outs: f32, slot: 4, repeat: 20,
+	}}
+	rows, width := pick(3, 4096), 4096
+	cases = append(cases, &launchCase{
+		name: fmt.Sprintf("rms_norm rows=%d n=%d", rows, width), f: specialize(t, "kernels.metal", "rms_norm"), grid: [3]int{rows, 1, 1}, tg: [3]int{256, 1, 1},
+		args: [][]byte{floats(r, rows*width), floats(r, width), make([]byte, 4*rows*width), words(uint32(width), math.Float32bits(1e-5))}, outs: f32, slot: 4, repeat: 20,
+	})
+	rows, width = pick(21, 14337), 4096
+	cases = append(cases, &launchCase{
+		name: fmt.Sprintf("mul_mv_q4_0 rows=%d n=%d", rows, width), f: specialize(t, "kernels.metal", "mul_mv_q4_0"), grid: [3]int{(rows + 7) / 8, 1, 1}, tg: [3]int{128, 1, 1},
+		args: [][]byte{q4(r, rows*width/32), floats(r, width), make([]byte, 4*rows), words(uint32(rows), uint32(width/32))}, outs: f32, slot: 4, repeat: 20,
+	})
+	return cases
+}
+
+// laneCases are the kernels about lanes, positions and matrices.
+func laneCases(t *testing.T, small bool) []*launchCase {
+	g := newGenerator(9)
+	n := 1<<18 - 7
+	if small {
+		n = 2048 - 7
+	}
+	halves := func(n int) []byte {
+		b := make([]byte, 2*n)
+		for k := range n {
+			put(b, ir.F16, k, uint64(ir.F32ToF16(float32(g.r.NormFloat64()))))
+		}
+		return b
+	}
+	groups := 64
+	return []*launchCase{{
+		name: fmt.Sprintf("divergence n=%d", n), f: specialize(t, "lanes.metal", "divergence"), grid: [3]int{n, 1, 1}, ragged: true, tg: [3]int{128, 1, 1},
+		args: [][]byte{g.randomBytes(4 * n), make([]byte, 4*n)}, outs: []ir.Type{ir.I32}, slot: 4,
+	}, {
+		name: "positions 37x5x3", f: specialize(t, "lanes.metal", "positions"), grid: [3]int{37, 5, 3}, ragged: true, tg: [3]int{8, 4, 2},
+		args: [][]byte{make([]byte, 64*37*5*3)}, outs: []ir.Type{ir.I32}, slot: 4,
+	}, {
+		name: "matrices", f: specialize(t, "lanes.metal", "matrices"), grid: [3]int{groups, 1, 1}, tg: [3]int{32, 1, 1},
+		args: [][]byte{halves(256 * groups), halves(256), make([]byte, 512*groups), nil}, tgSize: []int{0, 0, 0, 256}, outs: []ir.Type{ir.F32}, slot: 4,
+	}}
+}
+
+func (g *generator) randomBytes(n int) []byte {
+	b := make([]byte, n)
+	for k := range b {
+		b[k] = byte(g.r.Uint32())
+	}
+	return b
+}
+
+// opCases run the tables of operations.
+func opCases(small bool) []*launchCase {
+	var list []*launchCase
+	for k, o := range arithmetic() {
+		n := 1 << 18
+		if o.elem == ir.F32 {
+			n = 1 << 20
+		}
+		if small {
+			n = 1 << 10
+		}
+		list = append(list, o.launch(newGenerator(uint64(k)), n))
+	}
+	for k, o := range simdgroups() {
+		n := 1<<15 - 13
+		if small {
+			n = 1<<9 - 13
+		}
+		list = append(list, o.launch(newGenerator(uint64(100+k)), n))
+	}
+	return list
+}
+
+func (o *ops) launch(g *generator, n int) *launchCase {
+	return &launchCase{
+		name: o.name, f: o.f, grid: [3]int{n, 1, 1}, ragged: true, tg: [3]int{64, 1, 1},
+		args: [][]byte{g.operands(o.elem, n, true), g.operands(o.elem, n, false), g.operands(o.elem, n, false), make([]byte, 8*n*len(o.names))},
+		outs: o.types, names: o.names, slot: 8,
+	}
+}
+
+// difference is what a comparison of one result found.
+type difference struct {
+	Name string `json:"name"`
+	// Elements were compared; Different have other bits, NaNs of any payload counting
+	// as one; Payload are NaNs with other bits.
+	Elements  int    `json:"elements"`
+	Different int    `json:"different"`
+	Payload   int    `json:"nan_payload"`
+	MaxBits   uint64 `json:"max_bits_apart"`
+	First     string `json:"first,omitempty"`
+}
+
+func get(b []byte, t ir.Type) uint64 {
+	switch t.Size() {
+	case 1:
+		return uint64(b[0])
+	case 2:
+		return uint64(binary.LittleEndian.Uint16(b))
+	case 4:
+		return uint64(binary.LittleEndian.Uint32(b))
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+// compare holds outputs against each other, result by result.
+func (c *launchCase) compare(want, have []byte) []difference {
+	n := len(want) / c.slot / len(c.outs)
+	var list []difference
+	for k, t := range c.outs {
+		d := difference{Name: c.name, Elements: n}
+		if c.names != nil {
+			d.Name += ": " + c.names[k]
+		}
+		for i := range n {
+			at := (k*n + i) * c.slot
+			x, y := get(want[at:], t), get(have[at:], t)
+			if x == y {
+				continue
+			}
+			if t.IsFloat() {
+				if f, g := t.Float(x), t.Float(y); f != f && g != g {
+					d.Payload++
+					continue
+				}
+			}
+			d.Different++
+			apart := max(x, y) - min(x, y)
+			d.MaxBits = max(d.MaxBits, apart)
+			if d.First == "" {
+				d.First = fmt.Sprintf("element %d: GPU 0x%x, software 0x%x", i, y, x)
+			}
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+func allCases(t *testing.T, small bool) []*launchCase {
+	cases := append(mainCases(t, small), append(laneCases(t, small), opCases(small)...)...)
+	for _, c := range cases {
+		if c.tgSize == nil {
+			c.tgSize = make([]int, len(c.args))
+		}
+	}
+	return cases
+}
+
+// The cases themselves run on the software device and give something.
+func TestCasesRun(t *testing.T) {
+	for _, c := range allCases(t, true) {
+		out, _ := c.soft(t)
+		zero := 0
+		for _, b := range out {
+			if b == 0 {
+				zero++
+			}
+		}
+		require.Less(t, zero, len(out), c.name)
+		again, _ := c.soft(t)
+		require.Equal(t, out, again, c.name)
+		for _, d := range c.compare(out, again) {
+			require.Zero(t, d.Different)
+		}
+		// The comparison sees one changed bit.
+		again[0] ^= 1
+		require.Equal(t, 1, c.compare(out, again)[0].Different, c.name)
+	}
+}
+
+type measured struct {
+	Case      string  `json:"case"`
+	Kernel    string  `json:"kernel"`
+	CompileMS float64 `json:"compile_ms"`
+	Registers int     `json:"registers"`
+	Local     int     `json:"local_bytes"`
+	GPUus     float64 `json:"gpu_us"`
+	SoftMS    float64 `json:"soft_ms"`
+	Bytes     int     `json:"argument_bytes"`
+}
+
+// TestGPU runs every case on the GPU and wants the software device's bits.
+func TestGPU(t *testing.T) {
+	if !*onGPU {
+		t.Skip("SKIPPED: nothing ran on a GPU; -cuda asks for it")
+	}
+	d, err := OpenDriver(0)
+	require.NoError(t, err)
+	defer d.Close()
+	c, err := OpenCompiler(*nvrtcPath)
+	require.NoError(t, err)
+	major, minor := d.Capability()
+	t.Logf("GPU %s, %d multiprocessors, capability %d.%d, driver %s, compiler %s", d.Name(), d.Multiprocessors(), major, minor, d.Version(), c.Version())
+	var results struct {
+		GPU, Driver, Compiler string
+		Measured              []measured
+		Compared              []difference
+	}
+	results.GPU, results.Driver, results.Compiler = d.Name(), d.Version(), c.Version()
+	defer func() {
+		if *resultsPath == "" {
+			return
+		}
+		b, err := json.MarshalIndent(&results, "", " ")
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(*resultsPath, b, 0o644))
+	}()
+	for _, lc := range allCases(t, false) {
+		t.Run(lc.name, func(t *testing.T) {
+			m := measured{Case: lc.name, Kernel: lc.f.Name}
+			src, err := Emit(lc.f)
+			require.NoError(t, err)
+			start := time.Now()
+			cubin, err := c.Compile(src, major, minor)
+			require.NoError(t, err)
+			m.CompileMS = float64(time.Since(start).Microseconds()) / 1e3
+			k, err := d.Load(src, cubin)
+			require.NoError(t, err)
+			defer k.Unload()
+			m.Registers, m.Local = k.Registers, k.LocalBytes
+			l := Launch{Grid: lc.grid, Ragged: lc.ragged, Threadgroup: lc.tg, ThreadgroupBytes: lc.tgSize, Offsets: make([]int, len(lc.args))}
+			for _, a := range lc.args {
+				var x *Memory
+				if a != nil {
+					x, err = d.Alloc(len(a))
+					require.NoError(t, err)
+					defer x.Free()
+					require.NoError(t, x.Write(0, a))
+					m.Bytes += len(a)
+				}
+				l.Args = append(l.Args, x)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			took, err := k.Launch(ctx, l)
+			require.NoError(t, err)
+			if lc.repeat > 0 {
+				l.Repeat = lc.repeat
+				took, err = k.Launch(ctx, l)
+				require.NoError(t, err)
+				took /= time.Duration(lc.repeat)
+			}
+			have := make([]byte, len(lc.args[lc.outArg()]))
+			require.NoError(t, l.Args[lc.outArg()].Read(0, have))
+			want, soft := lc.soft(t)
+			m.GPUus, m.SoftMS = float64(took.Nanoseconds())/1e3, float64(soft.Microseconds())/1e3
+			results.Measured = append(results.Measured, m)
+			found := lc.compare(want, have)
+			results.Compared = append(results.Compared, found...)
+			elements, different, payload := 0, 0, 0
+			for _, x := range found {
+				elements += x.Elements
+				different += x.Different
+				payload += x.Payload
+				if x.Different > 0 {
+					t.Errorf("%s: %d of %d differ, up to %d apart as integers; %s", x.Name, x.Different, x.Elements, x.MaxBits, x.First)
+				}
+			}
+			t.Logf("%d results, %d different, %d NaN payloads different; GPU %.1f us, software %.1f ms, compiled in %.0f ms, %d registers, %d bytes local",
+				elements, different, payload, m.GPUus, m.SoftMS, m.CompileMS, m.Registers, m.Local)
+		})
+	}
+}
