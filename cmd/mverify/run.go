@@ -37,6 +37,7 @@ mverify holds every execution path of the engine against its own reference.
 usage: mverify --suite NAME[,NAME] [flags]
        mverify case FILE.json...      run launch cases under the sanitizer
        mverify init FILE.metal        write a launch-case skeleton
+       mverify compile FILE.metal...  compile Metal source, list its kernels
        mverify record --llama DIR     record llama.cpp's node values again
 
 suites: ops (each kernel), graph (splits, batches, threads), tokenizer, dumps
@@ -85,8 +86,10 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 			return runCases(ctx, s, args[1:])
 		case "init":
 			return initCase(ctx, s, args[1:])
+		case "compile":
+			return compile(ctx, s, args[1:])
 		default:
-			return 0, fmt.Errorf("unknown command %q: want case, init, record, or --suite NAME (see --help)", args[0])
+			return 0, fmt.Errorf("unknown command %q: want case, compile, init, record, or --suite NAME (see --help)", args[0])
 		}
 	}
 	var f flags
