@@ -27,12 +27,15 @@ func (w *Worker) Access(sg int, a *Access) {
 	n := a.ElemSize * a.Count
 	widened := a.Kind == Write && a.Vector > n
 	m := a.Mask
-	if a.Count == 1 && n <= 4 && !widened {
+	if a.rowable() {
+		m = w.rows(s, a, origin)
+	}
+	if a.Count == 1 && n <= 4 && !widened && m != 0 {
 		switch {
 		case a.Kind == Read:
-			m = w.readWords(s, a, origin)
+			m = w.readWords(s, a, origin, m)
 		case a.Kind == Write && a.Val32[0] != nil:
-			m = w.writeWords(s, a, origin)
+			m = w.writeWords(s, a, origin, m)
 		}
 	}
 	for m != 0 {
@@ -68,13 +71,12 @@ func (w *Worker) Access(sg int, a *Access) {
 
 // readWords reads one granule a lane for as long as that is all there is to do,
 // and returns the lanes that are left.
-func (w *Worker) readWords(s *shadow, a *Access, origin int) uint32 {
+func (w *Worker) readWords(s *shadow, a *Access, origin int, m uint32) uint32 {
 	var (
 		key  = s.gen | s.sf[w.curSg] | uint64(w.curSg)<<sgShift
 		pos  = int32(a.Pos)
 		n    = uint(a.ElemSize)
 		at   = origin + int(a.Base)
-		m    = a.Mask
 		p    *page
 		page = -1
 	)
@@ -96,6 +98,11 @@ func (w *Worker) readWords(s *shadow, a *Access, origin int) uint32 {
 		}
 		if uint(here)&(n-1) != 0 {
 			return m
+		}
+		if r := &p.rows[here/rowBytes&(len(p.rows)-1)]; r.state != rowCells {
+			p.open(s, here, here+int(n))
+		} else {
+			r.last = s.gen
 		}
 		i := here & (pageBytes - 1) >> p.shift
 		c := &p.cells[i]
@@ -131,7 +138,7 @@ func inOrder(then, key uint64, lanes, mask uint32) bool {
 }
 
 // writeWords is readWords for stores.
-func (w *Worker) writeWords(s *shadow, a *Access, origin int) uint32 {
+func (w *Worker) writeWords(s *shadow, a *Access, origin int, m uint32) uint32 {
 	var (
 		key  = s.gen | s.sf[w.curSg] | uint64(w.curSg)<<sgShift
 		pos  = int32(a.Pos)
@@ -139,7 +146,6 @@ func (w *Worker) writeWords(s *shadow, a *Access, origin int) uint32 {
 		at   = origin + int(a.Base)
 		vals = a.Val32[0]
 		clip = uint32(1)<<(8*n) - 1
-		m    = a.Mask
 		p    *page
 		page = -1
 	)
@@ -161,6 +167,11 @@ func (w *Worker) writeWords(s *shadow, a *Access, origin int) uint32 {
 		}
 		if uint(here)&(n-1) != 0 {
 			return m
+		}
+		if r := &p.rows[here/rowBytes&(len(p.rows)-1)]; r.state != rowCells {
+			p.open(s, here, here+int(n))
+		} else {
+			r.last = s.gen
 		}
 		i := here & (pageBytes - 1) >> p.shift
 		c := &p.cells[i]
@@ -211,6 +222,7 @@ func (w *Worker) cells(s *shadow, p *page, a *Access, i, end, at, start, lane in
 	pos := int32(a.Pos)
 	unit := 1 << p.shift
 	w.unit = unit
+	p.open(s, at, at+(end-i)<<p.shift)
 	if a.Kind == Write {
 		key |= uint64(lane)
 		shift := at - start

@@ -187,7 +187,15 @@ func (r *Run) compareGroups(found findings, buf int) {
 		if p == nil {
 			continue
 		}
+		for i := range p.rows {
+			if !p.rows[i].settled() {
+				p.expandRow(i)
+			}
+		}
 		for i := range p.sums {
+			if p.rows[i<<p.shift/rowBytes].state != rowCells {
+				continue
+			}
 			at := n*pageBytes + i<<p.shift
 			s := &p.sums[i]
 			if s.wmax.tg != s.wmin.tg {
@@ -265,7 +273,17 @@ func (r *Run) compareDispatches(found findings, past *Run) {
 func (r *Run) dispatchPage(found findings, past *Run, buf, _ int, n int, p, q *page) {
 	p.refine(min(p.shift, q.shift))
 	q.refine(p.shift)
+	for i := range p.rows {
+		if !p.rows[i].used() || !q.rows[i].used() {
+			continue
+		}
+		p.expandRow(i)
+		q.expandRow(i)
+	}
 	for i := range p.sums {
+		if j := i << p.shift / rowBytes; p.rows[j].state != rowCells || q.rows[j].state != rowCells {
+			continue
+		}
 		now, then := [4]party{Read: p.sums[i].rmin, Write: p.sums[i].wmin}, [4]party{Read: q.sums[i].rmin, Write: q.sums[i].wmin}
 		if p.atomics != nil {
 			now[AtomicRead], now[AtomicWrite] = p.atomics[i].rmin, p.atomics[i].wmin

@@ -114,6 +114,75 @@ func TestAgainstDefinition(t *testing.T) {
 	require.Greater(t, clean, 5000, "accesses without a race")
 }
 
+// The same with accesses of all lanes side by side, with one, two or four words
+// each, among narrow ones: what rows take as a whole.
+func TestRowsAgainstDefinition(t *testing.T) {
+	found, clean := 0, 0
+	for seed := range uint64(1500) {
+		rnd := rand.New(rand.NewPCG(seed, 9))
+		r := newRig(t, Strict, 1)
+		o, flag := r.run.Statics[0], ir.MemThreadgroup
+		if seed%2 == 1 {
+			o, flag = r.run.Params[1], ir.MemDevice
+		}
+		var history []past
+		gen, sg, value := 0, 0, uint32(0)
+		var sf [4]int
+		for step := range 30 {
+			switch rnd.IntN(10) {
+			case 0, 1:
+				gen++
+				r.w.Barrier(flag)
+				sg = rnd.IntN(4)
+			case 2:
+				sf[sg]++
+				r.w.SgBarrier(sg, flag)
+			}
+			count := 1 << rnd.IntN(3)
+			size, mask, base := 4*count, ^uint32(0), int64(rnd.IntN(3)*128)
+			narrow := rnd.IntN(4) == 0
+			if narrow {
+				count, size, mask, base = 1, 1<<rnd.IntN(3), 1<<rnd.IntN(32), int64(4*rnd.IntN(8))
+			}
+			kind := Kind(rnd.IntN(2))
+			expect := false
+			var news []past
+			for lane := range Lanes {
+				if mask>>lane&1 == 0 {
+					continue
+				}
+				lo := int(base) + lane*size
+				news = append(news, past{kind, sg, lane, lo, lo + size, gen, sf[sg]})
+			}
+			for _, now := range news {
+				for _, p := range history {
+					expect = expect || races(p, now)
+				}
+			}
+			history = append(history, news...)
+			r.a = Access{Kind: kind, Obj: o, Pos: ir.Pos(step%3 + 1), Mask: mask, Base: base, Stride: int64(size), ElemSize: size / count, Count: count}
+			var vals [4][Lanes]uint32
+			for e := range count {
+				for l := range Lanes {
+					value++ // never repeats in a byte
+					vals[e][l] = value * 0x01010101
+				}
+				r.a.Val32[e] = &vals[e]
+			}
+			r.w.Access(sg, &r.a)
+			got := len(r.w.found) > 0
+			require.Equal(t, expect, got, "seed %d, step %d: %v of %d x %d bytes from %d by lanes %#x of simdgroup %d", seed, step, kind, count, size/count, base, mask, sg)
+			if got {
+				found++
+				break
+			}
+			clean++
+		}
+	}
+	require.Greater(t, found, 500)
+	require.Greater(t, clean, 2000)
+}
+
 // Findings of a whole run are the same for any number of workers and any order of
 // threadgroups.
 func TestWorkersAgree(t *testing.T) {
@@ -130,6 +199,18 @@ func TestWorkersAgree(t *testing.T) {
 					for step := range 6 {
 						size := 1 << rnd.IntN(3)
 						base := rnd.IntN(60) * size
+						if wide := rnd.IntN(3); wide > 0 { // whole rows, seldom the same ones
+							r.a = Access{
+								Kind: Kind(rnd.IntN(2)), Obj: r.run.Params[1], Pos: ir.Pos(step + 1), Mask: ^uint32(0),
+								Base: int64(512 + rnd.IntN(16)*128), Stride: 4, ElemSize: 4, Count: 1,
+							}
+							for l := range r.vals {
+								r.vals[l] = uint32(rnd.IntN(2))
+							}
+							r.a.Val32[0] = &r.vals
+							r.w.Access(rnd.IntN(4), &r.a)
+							continue
+						}
 						r.access(Kind(rnd.IntN(4)), r.run.Params[1+rnd.IntN(2)], rnd.IntN(4), 0x0f, ir.Pos(step+1), size, func(l int) (int, uint32) {
 							return base + l*size, uint32(rnd.IntN(2))
 						})

@@ -319,7 +319,23 @@ func mergePages(dst, src []*page) []*page {
 		}
 		p.refine(min(p.shift, q.shift))
 		q.refine(p.shift)
+		for j := range q.rows {
+			switch {
+			case !p.rows[j].used():
+			case !q.rows[j].used() && p.rows[j].state != rowCells:
+				q.rows[j] = p.rows[j]
+			default:
+				p.expandRow(j)
+				q.expandRow(j)
+			}
+		}
+		if p.cells == nil || q.cells == nil {
+			continue
+		}
 		for j := range q.sums {
+			if p.rows[j<<p.shift/rowBytes].state != rowCells {
+				continue
+			}
 			q.sums[j].merge(&p.sums[j])
 		}
 		if p.atomics != nil && q.atomics == nil {

@@ -78,11 +78,13 @@ type atomics struct{ wmin, wmax, rmin, rmax party }
 // 1. It starts with 4 and is refined, for good, by the first access that does
 // not fit. All bytes of a granule have one history.
 type page struct {
+	rows    [pageBytes / rowBytes]row
 	shift   uint
 	atomic  bool
-	cells   []cell
+	cells   []cell // nil while all rows are whole, as sums
 	cold    []cold // nil until needed
 	sums    []summary
+	device  bool // sums are needed
 	atomics []atomics
 }
 
@@ -92,12 +94,17 @@ const (
 	coarse    = 2 // initial shift
 )
 
-func newPage(sums bool) *page {
-	p := &page{shift: coarse, cells: make([]cell, pageBytes>>coarse)}
-	if sums {
-		p.sums = make([]summary, pageBytes>>coarse)
+func newPage(sums bool) *page { return &page{shift: coarse, device: sums} }
+
+// allocate makes the cells.
+func (p *page) allocate() {
+	if p.cells != nil {
+		return
 	}
-	return p
+	p.cells = make([]cell, pageBytes>>p.shift)
+	if p.device {
+		p.sums = make([]summary, pageBytes>>p.shift)
+	}
 }
 
 func (p *page) chill(i int) *cold {

@@ -193,6 +193,7 @@ func TestComponentStore(t *testing.T) {
 
 func TestGranules(t *testing.T) {
 	p := newPage(true)
+	p.allocate()
 	p.cells[3] = cell{w: 9, val: 0x44332211, wpos: 5}
 	p.sums[3].val = 0x44332211
 	p.refine(0)
