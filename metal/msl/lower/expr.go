@@ -133,6 +133,9 @@ func (l *lowerer) lv(e sema.Expr) place {
 	case *sema.IndexExpr:
 		return l.index(l.lv(e.X), e.I)
 	case *sema.Deref:
+		if p, ok := l.lanesAgain(e); ok {
+			return p
+		}
 		return l.placeAt(l.rv(e.X).s[0], e.T)
 	case *sema.SgElements:
 		p := l.lv(e.X)
@@ -166,6 +169,33 @@ func (l *lowerer) lv(e sema.Expr) place {
 	}
 	l.fail(e.Pos(), "an expression of kind %T is not supported as an object", e)
 	return place{}
+}
+
+// lanesAgain sees through a cast of the address of thread_elements(), as in
+// reinterpret_cast<thread float2 &>(m.thread_elements()): the elements have no address, but
+// as the vector that they are they need none.
+func (l *lowerer) lanesAgain(e *sema.Deref) (place, bool) {
+	x := e.X
+	for {
+		c, ok := x.(*sema.Convert)
+		if !ok || c.How != sema.ConvPointer {
+			break
+		}
+		x = c.X
+	}
+	a, ok := x.(*sema.AddrOf)
+	if !ok {
+		return place{}, false
+	}
+	m, ok := a.X.(*sema.SgElements)
+	if !ok {
+		return place{}, false
+	}
+	p := l.lv(m)
+	if t := e.T.T; t.Kind != types.Vector || t.N != 2 || t.Elem != p.typ.Elem {
+		l.fail(e.Where, "thread_elements() of %s is used as %s", p.typ, t)
+	}
+	return p, true
 }
 
 // loadExpr reads an lvalue, a known constant where it is one.
