@@ -241,7 +241,7 @@ func (s *simdgroup) matrixSan(w *worker, a *access, o *object, mat uint32, start
 		kind = san.Write
 	}
 	c := w.start(a, o, kind, 0xff)
-	c.Count, c.Base, c.Stride = 8, start, rs
+	c.Count, c.Base, c.Stride, c.Matrix = 8, start, rs, true
 	rows := true
 	if cs != int64(a.size) {
 		c.Stride, rows = cs, false

@@ -38,6 +38,7 @@ func (w *worker) start(a *access, o *object, kind san.Kind, m uint32) *san.Acces
 		c.Vector, c.VectorOff = a.mem.Vector, a.mem.VectorOff
 	}
 	c.Off, c.Base, c.Stride = nil, 0, 0
+	c.Matrix = false
 	return c
 }
 

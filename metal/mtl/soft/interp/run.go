@@ -87,10 +87,18 @@ func (p *Program) Run(ctx context.Context, l *Launch) (Counters, error) {
 	// Threadgroups are handed out one by one; a worker's share does not matter.
 	var next atomic.Int64
 	var wg sync.WaitGroup
+	var fault atomic.Pointer[FaultError]
 	work := func(w *worker) {
+		n := 0
+		defer func() {
+			if r := recover(); r != nil {
+				fault.CompareAndSwap(nil, &FaultError{Func: p.f.Name, Threadgroup: order(n), Value: r})
+				stop.Store(true)
+			}
+		}()
 		for !stop.Load() {
-			n := int(next.Add(1)) - 1
-			if n >= total {
+			if n = int(next.Add(1)) - 1; n >= total {
+				n = 0
 				return
 			}
 			w.threadgroup(order(n))
@@ -105,10 +113,26 @@ func (p *Program) Run(ctx context.Context, l *Launch) (Counters, error) {
 	for _, w := range workers {
 		sum.add(&w.cnt)
 	}
+	if f := fault.Load(); f != nil {
+		return sum, f
+	}
 	if err := ctx.Err(); err != nil && stop.Load() {
 		return sum, err
 	}
 	return sum, nil
+}
+
+// FaultError is a panic of the interpreter itself: a mistake in this package, not
+// in the kernel. It is an error so that the process goes on.
+type FaultError struct {
+	Func        string
+	Threadgroup int // its linear index, where known
+	Value       any // of the panic
+}
+
+// Error is one line.
+func (e *FaultError) Error() string {
+	return fmt.Sprintf("the interpreter failed in kernel %s, threadgroup %d: %v", e.Func, e.Threadgroup, e.Value)
 }
 
 // check looks at what Run relies on for safety.

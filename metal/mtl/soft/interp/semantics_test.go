@@ -731,3 +731,26 @@ func TestThreads(t *testing.T) {
 		}
 	}
 }
+
+// TestLevels: the kernels give the same bits and counters at every instruction
+// set level.
+func TestLevels(t *testing.T) {
+	defer lane.Use(lane.Use(lane.Levels()[0]))
+	var want [][]byte
+	var counts []Counters
+	for k, name := range lane.Levels() {
+		lane.Use(name)
+		require.Equal(t, name, lane.Level())
+		for i, b := range []*bench{benchMatvec(t, 32, 96), benchNorm(t, 3, 300), benchGemm(t, 64, 64, 32)} {
+			n, _ := b.run(t, san.Off)
+			b.check(t)
+			if k == 0 {
+				want = append(want, append([]byte{}, b.bufs[2].Data...))
+				counts = append(counts, n)
+				continue
+			}
+			require.Equal(t, want[i], b.bufs[2].Data, "%s %s", name, b.name)
+			require.Equal(t, counts[i], n, "%s %s", name, b.name)
+		}
+	}
+}

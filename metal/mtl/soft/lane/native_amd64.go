@@ -27,12 +27,30 @@ var avx512 = functions{
 	reduceFAdd: reduceFAddAVX512, reduceFMax: reduceFMaxAVX512, mma: mmaAVX512,
 }
 
+// avx2 leaves gathers and addresses to plain Go: the instructions for them gain
+// nothing there.
+var avx2 = functions{
+	name: "avx2", has: &hasAVX2,
+	run:       func(s *Step, base unsafe.Pointer) { runAVX2(bytePtr(s), (*byte)(base)) },
+	addresses: plainAddresses,
+	load8:     func(d *[32]uint32, p unsafe.Pointer) { load8AVX2(d, (*byte)(p)) },
+	load16:    func(d *[32]uint32, p unsafe.Pointer) { load16AVX2(d, (*byte)(p)) },
+	store8:    plainStore8,
+	store16:   func(p unsafe.Pointer, s *[32]uint32) { store16AVX2((*byte)(p), s) },
+	gather8:   plainGather8, gather16: plainGather16, gather32: plainGather32, gather64: plainGather64,
+	reduceFAdd: reduceFAddAVX2, reduceFMax: reduceFMaxAVX2, mma: mmaAVX2,
+}
+
 // native gives the levels of assembly that the CPU has, best first.
 func native() []*functions {
 	var l []*functions
 	x := &cpu.X86
 	if x.HasAVX512F && x.HasAVX512CD && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasFMA && x.HasBMI1 {
 		l = append(l, &avx512)
+	}
+	if x.HasAVX2 && x.HasFMA && x.HasBMI1 {
+		// Every such processor has the half conversions too.
+		l = append(l, &avx2)
 	}
 	return l
 }

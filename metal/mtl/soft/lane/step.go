@@ -3,6 +3,7 @@ package lane
 import "unsafe"
 
 //go:generate go run ./gen/asm -level AVX512 -out avx512_amd64.s -stubs avx512_amd64.go -pkg lane
+//go:generate go run ./gen/asm -level AVX2 -out avx2_amd64.s -stubs avx2_amd64.go -pkg lane
 
 // Step is one operation in a frame. Operands are byte offsets of the frame; those
 // that the operation lacks are 0.
@@ -80,6 +81,28 @@ var (
 
 // Level names the instruction set in use: avx512, avx2 or generic.
 func Level() string { return level.name }
+
+// Levels names all that this CPU has, best first.
+func Levels() []string {
+	var names []string
+	for _, l := range levels {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// Use sets the level for tests and measurements and gives the one before. Steps
+// that were asked whether they are Fast at one level must not run at another, so
+// nothing else may use the package meanwhile. An unknown name changes nothing.
+func Use(name string) string {
+	old := level.name
+	for _, l := range levels {
+		if l.name == name {
+			level = l
+		}
+	}
+	return old
+}
 
 // Merge32 is d = mask ? x : d.
 func Merge32(d *[32]uint32, m uint32, x *[32]uint32) {
