@@ -155,7 +155,7 @@ const (
 	Volatile
 	Restrict
 	Coherent // coherent, coherent(device), coherent(system)
-	Atomic   // _Atomic
+	Atomic   // _Atomic without parentheses
 )
 
 // Space is an address space as written.

@@ -328,6 +328,10 @@ func (p *parser) templateDecl(where place) ast.Decl {
 	if p.failed {
 		return &ast.BadDecl{Range: p.from(start)}
 	}
+	if p.at("requires") {
+		p.advance()
+		d.Requires = p.binaryExpr(0)
+	}
 	p.template = primary
 	if len(d.Params) == 0 {
 		p.template = special

@@ -105,7 +105,7 @@ var spaces = map[string]ast.Space{
 
 var qualifierWords = map[string]ast.Quals{
 	"const": ast.Const, "__const__": ast.Const, "volatile": ast.Volatile, "__volatile__": ast.Volatile,
-	"__restrict": ast.Restrict, "__restrict__": ast.Restrict, "restrict": ast.Restrict,
+	"__restrict": ast.Restrict, "__restrict__": ast.Restrict, "restrict": ast.Restrict, "_Atomic": ast.Atomic,
 }
 
 // qualifier reads one qualifier or address space.
