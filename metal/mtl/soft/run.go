@@ -41,7 +41,7 @@ func (e *FindingsError) Error() string {
 // Submit implements [mtl.CommandBuffer].
 func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 	fail := func(err error) (mtl.Timing, error) {
-		return mtl.Timing{}, &mtl.SubmitError{Label: cb.label, Status: err.Error(), Err: err}
+		return mtl.Timing{}, &mtl.SubmitError{Label: cb.label, Status: status(err), Err: err}
 	}
 	if err := cb.open(); err != nil {
 		return fail(err)

@@ -379,6 +379,39 @@ func TestDeadlineOption(t *testing.T) {
 	require.Less(t, time.Since(start), mtl.DefaultDeadline)
 }
 
+// A submit that waits for another one keeps its own deadline, and none of its
+// dispatches began.
+func TestDeadlineWhileWaiting(t *testing.T) {
+	d := device(t, Options{})
+	forever := kernel(t, d, 1, func(b *ir.Builder, args []ir.Value, i ir.Value) {
+		b.Loop(nil, nil, func(l *ir.Instr, a []ir.Value) {
+			b.If(b.Cmp(ir.Eq, b.Load(args[0], word)[0], b.I32(1)), nil, func() []ir.Value { b.Break(l); return nil }, nil)
+			b.Continue(l)
+		})
+	})
+	x, y := buffer(t, d, "X", 4), buffer(t, d, "Y", 128)
+	require.NoError(t, x.Write(0, make([]byte, 4)))
+	first, second := commands(t, d), commands(t, d)
+	require.NoError(t, first.Dispatch(on("forever", forever, 1, x)))
+	require.NoError(t, second.Dispatch(on("set", kernel(t, d, 1, set), 32, y)))
+	running, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		_, err := first.Submit(running)
+		done <- err
+	}()
+	for len(d.queue) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_, err := second.Submit(ctx)
+	require.EqualError(t, err, `metal: submit of "cb" failed: the deadline passed; no dispatch`)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	stop()
+	require.ErrorIs(t, <-done, context.Canceled)
+}
+
 func TestPipelineLimits(t *testing.T) {
 	d := device(t, Options{})
 	b := ir.NewBuilder("large")
