@@ -27,6 +27,9 @@ func (w *Worker) Access(sg int, a *Access) {
 	n := a.ElemSize * a.Count
 	widened := a.Kind == Write && a.Vector > n
 	m := a.Mask
+	if a.Matrix && a.Kind == Read && a.Off == nil && o.Space == ir.Threadgroup && w.matrixLoad(s, a, origin) {
+		return
+	}
 	if a.rowable() {
 		m = w.rows(s, a, origin)
 	}
@@ -100,7 +103,7 @@ func (w *Worker) readWords(s *shadow, a *Access, origin int, m uint32) uint32 {
 			return m
 		}
 		if r := &p.rows[here/rowBytes&(len(p.rows)-1)]; r.state != rowCells {
-			p.open(s, here, here+int(n))
+			p.open(s, here, here+int(n), false)
 		} else {
 			r.last = s.gen
 		}
@@ -168,10 +171,14 @@ func (w *Worker) writeWords(s *shadow, a *Access, origin int, m uint32) uint32 {
 		if uint(here)&(n-1) != 0 {
 			return m
 		}
-		if r := &p.rows[here/rowBytes&(len(p.rows)-1)]; r.state != rowCells {
-			p.open(s, here, here+int(n))
+		r := &p.rows[here/rowBytes&(len(p.rows)-1)]
+		if r.mgen >= s.gen {
+			return m
+		}
+		if r.state != rowCells {
+			p.open(s, here, here+int(n), true)
 		} else {
-			r.last = s.gen
+			r.last, r.wgen = s.gen, s.gen
 		}
 		i := here & (pageBytes - 1) >> p.shift
 		c := &p.cells[i]
@@ -222,7 +229,7 @@ func (w *Worker) cells(s *shadow, p *page, a *Access, i, end, at, start, lane in
 	pos := int32(a.Pos)
 	unit := 1 << p.shift
 	w.unit = unit
-	p.open(s, at, at+(end-i)<<p.shift)
+	p.open(s, at, at+(end-i)<<p.shift, a.Kind.writes())
 	if a.Kind == Write {
 		key |= uint64(lane)
 		shift := at - start
@@ -236,7 +243,7 @@ func (w *Worker) cells(s *shadow, p *page, a *Access, i, end, at, start, lane in
 			if !known {
 				k |= darkBit
 			}
-			if c.w >= s.gen || c.r >= s.gen || p.atomic {
+			if c.w >= s.gen || c.r >= s.gen || p.atomic || p.rows[i<<p.shift/rowBytes].mgen >= s.gen {
 				w.checkWrite(s, p, i, k, val, at)
 			}
 			c.w, c.val, c.wpos = k, val, pos
@@ -380,6 +387,9 @@ func (w *Worker) checkWrite(s *shadow, p *page, i int, key uint64, val uint32, a
 // againstReaders compares a write with the plain reads of a granule.
 func (w *Worker) againstReaders(s *shadow, p *page, i int, key uint64, lanes uint32, at int) {
 	c := &p.cells[i]
+	if p.rows[i<<p.shift/rowBytes].mgen >= s.gen {
+		w.againstMatrix(s, p, i, key, lanes, at)
+	}
 	if c.r < s.gen {
 		return
 	}

@@ -142,13 +142,22 @@ func TestRowsAgainstDefinition(t *testing.T) {
 			size, mask, base := 4*count, ^uint32(0), int64(rnd.IntN(3)*128)
 			narrow := rnd.IntN(4) == 0
 			if narrow {
-				count, size, mask, base = 1, 1<<rnd.IntN(3), 1<<rnd.IntN(32), int64(4*rnd.IntN(8))
+				count, size, mask, base = 1, 1<<rnd.IntN(3), 1<<(8+rnd.IntN(24)), int64(4*rnd.IntN(8))
 			}
 			kind := Kind(rnd.IntN(2))
 			expect := false
 			var news []past
+			// A matrix load: eight rows of eight words, by lanes that are not known.
+			stride, matrix := int64(size), !narrow && seed%4 == 0 && rnd.IntN(2) == 0
+			if matrix {
+				kind, mask, count, size, stride, base = Read, 0xff, 8, 32, 64, int64(32*rnd.IntN(3))
+				for row := range 8 {
+					lo := int(base) + row*64
+					news = append(news, past{kind, sg, -1, lo, lo + 32, gen, sf[sg]})
+				}
+			}
 			for lane := range Lanes {
-				if mask>>lane&1 == 0 {
+				if mask>>lane&1 == 0 || matrix {
 					continue
 				}
 				lo := int(base) + lane*size
@@ -160,9 +169,9 @@ func TestRowsAgainstDefinition(t *testing.T) {
 				}
 			}
 			history = append(history, news...)
-			r.a = Access{Kind: kind, Obj: o, Pos: ir.Pos(step%3 + 1), Mask: mask, Base: base, Stride: int64(size), ElemSize: size / count, Count: count}
+			r.a = Access{Kind: kind, Obj: o, Pos: ir.Pos(step%3 + 1), Mask: mask, Base: base, Stride: stride, ElemSize: size / count, Count: count, Matrix: matrix}
 			var vals [4][Lanes]uint32
-			for e := range count {
+			for e := range min(count, 4) {
 				for l := range Lanes {
 					value++ // never repeats in a byte
 					vals[e][l] = value * 0x01010101

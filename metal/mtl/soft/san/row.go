@@ -22,6 +22,19 @@ type row struct {
 	wpos, rpos int32
 	wg, rg     uint32 // device memory: threadgroup + 1
 	vals       [Lanes]uint32
+
+	// Threadgroup memory: wgen is the generation of the last write or atomic in the
+	// row, mgen that of the last simdgroup-matrix load, matrix what those loads read.
+	wgen, mgen uint64
+	matrix     [4]matrixRead
+}
+
+// matrixRead is what one simdgroup read of a row with simdgroup-matrix loads. The
+// lanes are not known: which lane holds which element is not defined.
+type matrixRead struct {
+	key   uint64
+	words uint32
+	pos   int32
 }
 
 // The states of a row. The zero state is rowWhole without any access.
@@ -70,7 +83,8 @@ func (w *Worker) whole(s *shadow, r *row, key uint64, pat uint8) bool {
 		if s.sums || r.last >= s.gen {
 			return false
 		}
-		*r = row{} // all of it is ordered before
+		// All of it is ordered before.
+		*r = row{wgen: r.wgen, mgen: r.mgen, matrix: r.matrix}
 	}
 	if s.sums {
 		g := w.group + 1
@@ -87,7 +101,7 @@ func (w *Worker) whole(s *shadow, r *row, key uint64, pat uint8) bool {
 }
 
 func (w *Worker) writeRow(s *shadow, r *row, a *Access, key uint64, pat uint8, j int) bool {
-	if !w.whole(s, r, key, pat) {
+	if r.mgen >= s.gen || !w.whole(s, r, key, pat) {
 		return false
 	}
 	var vals [Lanes]uint32
@@ -119,7 +133,7 @@ func (w *Worker) writeRow(s *shadow, r *row, a *Access, key uint64, pat uint8, j
 	if r.r < s.gen && r.rg == 0 {
 		r.r = 0
 	}
-	r.pat, r.w, r.wpos, r.vals = pat, key, int32(a.Pos), vals
+	r.pat, r.w, r.wpos, r.vals, r.wgen = pat, key, int32(a.Pos), vals, s.gen
 	return true
 }
 
@@ -140,13 +154,81 @@ func (w *Worker) readRow(s *shadow, r *row, a *Access, key uint64, pat uint8) bo
 	return true
 }
 
+// matrixLoad records a simdgroup-matrix load of threadgroup memory row by row,
+// where nothing was written to the rows since the last barrier. It says false, and
+// records nothing, where that is not so.
+func (w *Worker) matrixLoad(s *shadow, a *Access, origin int) bool {
+	n := a.ElemSize * a.Count
+	at := origin + int(a.Base)
+	if (at|n|int(a.Stride))&3 != 0 || n > rowBytes {
+		return false
+	}
+	key := s.gen | s.sf[w.curSg] | uint64(w.curSg)<<sgShift
+	for pass := range 2 {
+		for m := a.Mask; m != 0; m &= m - 1 {
+			here := at + bits.TrailingZeros32(m)*int(a.Stride)
+			word := here & (rowBytes - 1) >> 2
+			if word+n>>2 > Lanes {
+				return false
+			}
+			p := s.page(here)
+			r := &p.rows[here/rowBytes&(len(p.rows)-1)]
+			slot := r.slot(s, key, int32(a.Pos))
+			if pass == 0 {
+				if slot == nil || r.wgen >= s.gen || r.state == rowWhole && r.w >= s.gen || p.atomic {
+					return false
+				}
+				continue
+			}
+			if slot.key != key || slot.pos != int32(a.Pos) {
+				*slot = matrixRead{key: key, pos: int32(a.Pos)}
+			}
+			slot.words |= (1<<(n>>2) - 1) << word
+			r.mgen = s.gen
+		}
+	}
+	return true
+}
+
+// slot is where a row keeps the matrix loads of a simdgroup at a place: a used one,
+// or one whose content is ordered before; nil if there is none.
+func (r *row) slot(s *shadow, key uint64, pos int32) *matrixRead {
+	var free *matrixRead
+	for i := range r.matrix {
+		x := &r.matrix[i]
+		if x.key == key && x.pos == pos {
+			return x
+		}
+		if x.key < s.gen {
+			free = x
+		}
+	}
+	return free
+}
+
+// againstMatrix compares a write of lanes to a granule with matrix loads.
+func (w *Worker) againstMatrix(s *shadow, p *page, i int, key uint64, lanes uint32, at int) {
+	r := &p.rows[i<<p.shift/rowBytes]
+	word := i << p.shift & (rowBytes - 1) >> 2
+	for j := range r.matrix {
+		// A matrix that is loaded, changed and stored back stays with its lanes.
+		own := w.cur.Matrix
+		if x := &r.matrix[j]; x.key >= s.gen && x.words>>word&1 != 0 && !(own && (x.key^key)&sgMask == 0) {
+			w.against(s, key, lanes, other{Read, x.key, x.pos}, ^uint32(0), at, false)
+		}
+	}
+}
+
 // open puts the rows of the bytes [at, end) of a page into cells.
-func (p *page) open(s *shadow, at, end int) {
+func (p *page) open(s *shadow, at, end int, writes bool) {
 	for i := at & (pageBytes - 1) / rowBytes; i <= (end-1)&(pageBytes-1)/rowBytes; i++ {
 		if r := &p.rows[i]; r.state != rowCells {
 			p.expand(r, i)
 		}
 		p.rows[i].last = s.gen
+		if writes {
+			p.rows[i].wgen = s.gen
+		}
 	}
 }
 

@@ -143,6 +143,9 @@ type Access struct {
 	// Vector and VectorOff are those of ir.Mem: a store of a vector's component
 	// counts as a store of the vector.
 	Vector, VectorOff int
+	// Matrix marks a simdgroup-matrix load or store, given as lanes with a row of the
+	// matrix each; which lane really has which element is not defined.
+	Matrix bool
 	// Val are the values of a store, element by element: Val32 for elements of up
 	// to 4 bytes, Val64 for 8. Nil elements are values that differ from any other.
 	Val32 [MaxElems]*[Lanes]uint32

@@ -140,6 +140,9 @@ func (w *Worker) LoadPoison(sg int, a *Access, out *[MaxElems]uint32) (any uint3
 		for m := a.Mask; m != 0; m &= m - 1 {
 			lane := bits.TrailingZeros32(m)
 			at := int(a.offset(lane)) + o.Base
+			if n := a.ElemSize * a.Count; n <= 64 && getBits(w.poison, at, n) == 0 {
+				continue
+			}
 			for e := range a.Count {
 				if getBits(w.poison, at+e*a.ElemSize, a.ElemSize) != 0 {
 					out[e] |= 1 << lane
