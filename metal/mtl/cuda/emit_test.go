@@ -21,6 +21,9 @@ func allFuncs(t *testing.T) []*ir.Func {
 	for _, k := range []string{"divergence", "positions", "matrices"} {
 		fs = append(fs, specialize(t, "lanes.metal", k))
 	}
+	for _, k := range []string{"layouts", "privates", "atomics", "elements"} {
+		fs = append(fs, specialize(t, "memory.metal", k))
+	}
 	for _, o := range append(arithmetic(), simdgroups()...) {
 		require.NoError(t, ir.Verify(o.f))
 		fs = append(fs, o.f)

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,16 +44,21 @@ type launchCase struct {
 	repeat int // timed launches on the GPU
 }
 
-func (c *launchCase) outArg() int {
-	for k := len(c.f.Params) - 1; ; k-- {
-		if p := c.f.Params[k]; p.Kind == ir.BufferParam && !p.ReadOnly {
-			return k
+// written lists the arguments that the kernel may write; the last has the typed
+// results, the others are compared byte by byte.
+func (c *launchCase) written() []int {
+	var list []int
+	for k, p := range c.f.Params {
+		if p.Kind == ir.BufferParam && !p.ReadOnly {
+			list = append(list, k)
 		}
 	}
+	return list
 }
 
-// soft runs the case on the software device's interpreter and gives its output.
-func (c *launchCase) soft(t *testing.T) ([]byte, time.Duration) {
+// soft runs the case on the software device's interpreter and gives what its
+// arguments hold then.
+func (c *launchCase) soft(t *testing.T) ([][]byte, time.Duration) {
 	t.Helper()
 	p, err := interp.Decode(c.f)
 	require.NoError(t, err, c.name)
@@ -69,7 +75,14 @@ func (c *launchCase) soft(t *testing.T) ([]byte, time.Duration) {
 	start := time.Now()
 	_, err = p.Run(context.Background(), l)
 	require.NoError(t, err, c.name)
-	return l.Windows[c.outArg()].Buffer.Data, time.Since(start)
+	took := time.Since(start)
+	out := make([][]byte, len(c.args))
+	for k, w := range l.Windows {
+		if w.Buffer != nil {
+			out[k] = w.Buffer.Data
+		}
+	}
+	return out, took
 }
 
 type generator struct{ r *rand.Rand }
@@ -217,6 +230,55 @@ func laneCases(t *testing.T, small bool) []*launchCase {
 	}}
 }
 
+// memoryCases are the kernels about objects, widths and atomics.
+func memoryCases(t *testing.T, small bool) []*launchCase {
+	g := newGenerator(11)
+	n := 1 << 16
+	if small {
+		n = 1 << 9
+	}
+	word := []ir.Type{ir.I32}
+	random := func(n int) []byte { return g.randomBytes(4 * n) }
+	groups := 64
+	bfloats := make([]byte, 128*groups)
+	for k := range 64 * groups {
+		put(bfloats, ir.BF16, k, uint64(ir.F32ToBF16(float32(g.r.NormFloat64()))))
+	}
+	mk := func(kernel string, n, tg int, args ...[]byte) *launchCase {
+		return &launchCase{name: fmt.Sprintf("memory %s n=%d", kernel, n), f: specialize(t, "memory.metal", kernel), grid: [3]int{n, 1, 1}, ragged: true, tg: [3]int{tg, 1, 1}, args: args, outs: word, slot: 4}
+	}
+	privates := mk("privates", n-5, 96, random(256+8), random(256), make([]byte, 4*n), nil)
+	privates.tgSize = []int{0, 0, 0, 96}
+	elements := mk("elements", 32*groups, 32, floats(g.r, 64*groups), bfloats, make([]byte, 256*groups))
+	elements.outs = []ir.Type{ir.F32}
+	// Records of 32 bytes whose fields are small numbers.
+	odds := make([]byte, 32*n)
+	for k := range n {
+		copy(odds[32*k:], g.randomBytes(32))
+		put(odds[32*k+4:], ir.F32, 0, uint64(math.Float32bits(float32(k))))
+		put(odds[32*k+12:], ir.F32, 0, uint64(math.Float32bits(1.25)))
+		odds[32*k+18] &= 1
+	}
+	atomic := make([]byte, 4*(n+16))
+	copy(atomic[8:], words(0xffffffff, 0, 0, 0xffffffff, 0))
+	return []*launchCase{
+		mk("layouts", n, 64, g.smallFloats(16*n), odds, make([]byte, 16*n)),
+		privates,
+		mk("atomics", n, 64, random(n), atomic, words(0, 0), words(0, 0), make([]byte, 4*(64+2*n/64))),
+		elements,
+	}
+}
+
+// smallFloats are words whose float32 is no NaN, so that float arithmetic on them
+// has one result.
+func (g *generator) smallFloats(n int) []byte {
+	b := g.randomBytes(4 * n)
+	for k := range n {
+		b[4*k+3] &^= 0x40
+	}
+	return b
+}
+
 func (g *generator) randomBytes(n int) []byte {
 	b := make([]byte, n)
 	for k := range b {
@@ -281,7 +343,28 @@ func get(b []byte, t ir.Type) uint64 {
 }
 
 // compare holds outputs against each other, result by result.
-func (c *launchCase) compare(want, have []byte) []difference {
+func (c *launchCase) compare(wants, haves [][]byte) []difference {
+	list := c.compareResults(wants, haves)
+	which := c.written()
+	for _, k := range which[:len(which)-1] {
+		d := difference{Name: c.name + ": argument " + c.f.Params[k].Name, Elements: len(wants[k])}
+		for i, x := range wants[k] {
+			if y := haves[k][i]; x != y {
+				d.Different++
+				d.MaxBits = max(d.MaxBits, uint64(max(x, y)-min(x, y)))
+				if d.First == "" {
+					d.First = fmt.Sprintf("byte %d: GPU 0x%x, software 0x%x", i, y, x)
+				}
+			}
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+func (c *launchCase) compareResults(wants, haves [][]byte) []difference {
+	which := c.written()
+	want, have := wants[which[len(which)-1]], haves[which[len(which)-1]]
 	n := len(want) / c.slot / len(c.outs)
 	var list []difference
 	for k, t := range c.outs {
@@ -314,7 +397,10 @@ func (c *launchCase) compare(want, have []byte) []difference {
 }
 
 func allCases(t *testing.T, small bool) []*launchCase {
-	cases := append(mainCases(t, small), append(laneCases(t, small), opCases(small)...)...)
+	cases := mainCases(t, small)
+	cases = append(cases, laneCases(t, small)...)
+	cases = append(cases, memoryCases(t, small)...)
+	cases = append(cases, opCases(small)...)
 	for _, c := range cases {
 		if c.tgSize == nil {
 			c.tgSize = make([]int, len(c.args))
@@ -323,25 +409,24 @@ func allCases(t *testing.T, small bool) []*launchCase {
 	return cases
 }
 
-// The cases themselves run on the software device and give something.
+// The cases themselves run on the software device and give something, the same
+// each time, and the comparison sees one changed bit.
 func TestCasesRun(t *testing.T) {
 	for _, c := range allCases(t, true) {
 		out, _ := c.soft(t)
-		zero := 0
-		for _, b := range out {
-			if b == 0 {
-				zero++
-			}
-		}
-		require.Less(t, zero, len(out), c.name)
 		again, _ := c.soft(t)
-		require.Equal(t, out, again, c.name)
 		for _, d := range c.compare(out, again) {
-			require.Zero(t, d.Different)
+			require.Zero(t, d.Different, d.Name)
 		}
-		// The comparison sees one changed bit.
-		again[0] ^= 1
-		require.Equal(t, 1, c.compare(out, again)[0].Different, c.name)
+		for _, k := range c.written() {
+			require.NotEqual(t, c.args[k], out[k], "%s: argument %d", c.name, k)
+			again[k][0] ^= 1
+		}
+		different := 0
+		for _, d := range c.compare(out, again) {
+			different += d.Different
+		}
+		require.Equal(t, len(c.written()), different, c.name)
 	}
 }
 
@@ -356,24 +441,81 @@ type measured struct {
 	Bytes     int     `json:"argument_bytes"`
 }
 
-// TestGPU runs every case on the GPU and wants the software device's bits.
-func TestGPU(t *testing.T) {
+// gpu is what TestGPU runs on.
+type gpu struct {
+	d *Driver
+	c *Compiler
+}
+
+// run compiles a text of a case's kernel, launches it and gives what its
+// arguments hold then.
+func (g gpu) run(t *testing.T, lc *launchCase, src *Source) ([][]byte, measured) {
+	t.Helper()
+	m := measured{Case: lc.name, Kernel: lc.f.Name}
+	major, minor := g.d.Capability()
+	start := time.Now()
+	cubin, err := g.c.Compile(src, major, minor)
+	require.NoError(t, err)
+	m.CompileMS = float64(time.Since(start).Microseconds()) / 1e3
+	k, err := g.d.Load(src, cubin)
+	require.NoError(t, err)
+	defer k.Unload()
+	m.Registers, m.Local = k.Registers, k.LocalBytes
+	l := Launch{Grid: lc.grid, Ragged: lc.ragged, Threadgroup: lc.tg, ThreadgroupBytes: lc.tgSize, Offsets: make([]int, len(lc.args))}
+	for _, a := range lc.args {
+		var x *Memory
+		if a != nil {
+			x, err = g.d.Alloc(len(a))
+			require.NoError(t, err)
+			defer x.Free()
+			require.NoError(t, x.Write(0, a))
+			m.Bytes += len(a)
+		}
+		l.Args = append(l.Args, x)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	took, err := k.Launch(ctx, l)
+	require.NoError(t, err)
+	if lc.repeat > 0 {
+		l.Repeat = lc.repeat
+		took, err = k.Launch(ctx, l)
+		require.NoError(t, err)
+		took /= time.Duration(lc.repeat)
+	}
+	m.GPUus = float64(took.Nanoseconds()) / 1e3
+	have := make([][]byte, len(lc.args))
+	for _, k := range lc.written() {
+		have[k] = make([]byte, len(lc.args[k]))
+		require.NoError(t, l.Args[k].Read(0, have[k]))
+	}
+	return have, m
+}
+
+func openGPU(t *testing.T) gpu {
+	t.Helper()
 	if !*onGPU {
 		t.Skip("SKIPPED: nothing ran on a GPU; -cuda asks for it")
 	}
 	d, err := OpenDriver(0)
 	require.NoError(t, err)
-	defer d.Close()
 	c, err := OpenCompiler(*nvrtcPath)
 	require.NoError(t, err)
 	major, minor := d.Capability()
 	t.Logf("GPU %s, %d multiprocessors, capability %d.%d, driver %s, compiler %s", d.Name(), d.Multiprocessors(), major, minor, d.Version(), c.Version())
+	return gpu{d, c}
+}
+
+// TestGPU runs every case on the GPU and wants the software device's bits.
+func TestGPU(t *testing.T) {
+	g := openGPU(t)
+	defer g.d.Close()
 	var results struct {
 		GPU, Driver, Compiler string
 		Measured              []measured
 		Compared              []difference
 	}
-	results.GPU, results.Driver, results.Compiler = d.Name(), d.Version(), c.Version()
+	results.GPU, results.Driver, results.Compiler = g.d.Name(), g.d.Version(), g.c.Version()
 	defer func() {
 		if *resultsPath == "" {
 			return
@@ -384,43 +526,11 @@ func TestGPU(t *testing.T) {
 	}()
 	for _, lc := range allCases(t, false) {
 		t.Run(lc.name, func(t *testing.T) {
-			m := measured{Case: lc.name, Kernel: lc.f.Name}
 			src, err := Emit(lc.f)
 			require.NoError(t, err)
-			start := time.Now()
-			cubin, err := c.Compile(src, major, minor)
-			require.NoError(t, err)
-			m.CompileMS = float64(time.Since(start).Microseconds()) / 1e3
-			k, err := d.Load(src, cubin)
-			require.NoError(t, err)
-			defer k.Unload()
-			m.Registers, m.Local = k.Registers, k.LocalBytes
-			l := Launch{Grid: lc.grid, Ragged: lc.ragged, Threadgroup: lc.tg, ThreadgroupBytes: lc.tgSize, Offsets: make([]int, len(lc.args))}
-			for _, a := range lc.args {
-				var x *Memory
-				if a != nil {
-					x, err = d.Alloc(len(a))
-					require.NoError(t, err)
-					defer x.Free()
-					require.NoError(t, x.Write(0, a))
-					m.Bytes += len(a)
-				}
-				l.Args = append(l.Args, x)
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			took, err := k.Launch(ctx, l)
-			require.NoError(t, err)
-			if lc.repeat > 0 {
-				l.Repeat = lc.repeat
-				took, err = k.Launch(ctx, l)
-				require.NoError(t, err)
-				took /= time.Duration(lc.repeat)
-			}
-			have := make([]byte, len(lc.args[lc.outArg()]))
-			require.NoError(t, l.Args[lc.outArg()].Read(0, have))
+			have, m := g.run(t, lc, src)
 			want, soft := lc.soft(t)
-			m.GPUus, m.SoftMS = float64(took.Nanoseconds())/1e3, float64(soft.Microseconds())/1e3
+			m.SoftMS = float64(soft.Microseconds()) / 1e3
 			results.Measured = append(results.Measured, m)
 			found := lc.compare(want, have)
 			results.Compared = append(results.Compared, found...)
@@ -435,6 +545,41 @@ func TestGPU(t *testing.T) {
 			}
 			t.Logf("%d results, %d different, %d NaN payloads different; GPU %.1f us, software %.1f ms, compiled in %.0f ms, %d registers, %d bytes local",
 				elements, different, payload, m.GPUus, m.SoftMS, m.CompileMS, m.Registers, m.Local)
+		})
+	}
+}
+
+// TestGPUPlanted puts one fault at a time into the emitted text and wants the
+// comparison to see it.
+func TestGPUPlanted(t *testing.T) {
+	g := openGPU(t)
+	defer g.d.Close()
+	cases := map[string]*launchCase{}
+	for _, lc := range allCases(t, true) {
+		cases[lc.f.Name] = lc
+	}
+	for _, p := range []struct{ name, kernel, from, to string }{
+		{"product rounded before the sum", "mul_mv_q4_0", "return __fmaf_rn(a, b, c);", "return __fadd_rn(__fmul_rn(a, b), c);"},
+		{"reduction tree upside down", "rms_norm", "for (u32 s = 16; s > 0; s /= 2)", "for (u32 s = 1; s < 32; s *= 2)"},
+		{"shuffle by another distance", "positions", "i + d >= (s32)group ? i : i + d", "i + d > (s32)group ? i : i + d"},
+		{"half rounded toward zero", "arith_f16", "cvt.rn.f16.f32", "cvt.rz.f16.f32"},
+		{"last coefficient of a polynomial", "arith_f32", "1.0 / 362880;", "1.0 / 362881;"},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			lc := cases[p.kernel]
+			src, err := Emit(lc.f)
+			require.NoError(t, err)
+			bad := *src
+			bad.Text = strings.Replace(src.Text, p.from, p.to, 1)
+			require.NotEqual(t, src.Text, bad.Text)
+			have, _ := g.run(t, lc, &bad)
+			want, _ := lc.soft(t)
+			different := 0
+			for _, x := range lc.compare(want, have) {
+				different += x.Different
+			}
+			require.NotZero(t, different)
+			t.Logf("%d results differ", different)
 		})
 	}
 }
