@@ -509,6 +509,14 @@ func (c *checker) instance(d *fnDecl, b *bindings, at source.Span) *Func {
 		}
 		return f
 	}
+	level := 1
+	if c.cur != nil {
+		level = c.cur.checker.level + 1
+	}
+	if level > maxLevel {
+		c.errAt(at, "instances of function templates nest deeper than %d", maxLevel)
+		return nil
+	}
 	if !c.countInstance(at) {
 		return nil
 	}
@@ -531,6 +539,7 @@ func (c *checker) instance(d *fnDecl, b *bindings, at source.Span) *Func {
 	if def != nil {
 		f.checker.define(def, sc)
 	}
+	f.checker.level = level
 	f.checker.stack = append(append([]source.Note{}, c.stack...), source.Note{Span: at, Msg: fmt.Sprintf("in instantiation of '%s' requested here", name)})
 	if len(f.checker.stack) > 8 {
 		f.checker.stack = f.checker.stack[len(f.checker.stack)-8:]

@@ -243,6 +243,9 @@ func (c *checker) diags() []source.Diag {
 	return out
 }
 
+// maxLevel bounds chains of instances that ask for each other, body by body.
+const maxLevel = 256
+
 func span(p source.Pos) source.Span { return source.Span{Start: p, End: p} }
 
 // bodyState is how far the check of a function's body or of a class is.
@@ -271,5 +274,6 @@ type funcState struct {
 	recursionTold bool
 	trivial       bool // a defaulted constructor: no body needed
 	tgVars        []*Var
+	level         int // instances that led here, one from the body of the other
 	stack         []source.Note
 }

@@ -525,12 +525,14 @@ func (b *bodyCtx) switchStmt(s *scope, st *ast.SwitchStmt, add func(Stmt)) {
 		lo, ok := c.constOf(e, l.Value, "case label")
 		hi := lo
 		if ok && l.Hi != nil {
-			hi, ok = c.constInt(body, l.Hi, "case label")
+			if e, ok = c.initFrom(body, types.Q(t), l.Hi); ok {
+				hi, ok = c.constOf(e, l.Hi, "case label")
+			}
 		}
 		if !ok {
 			continue
 		}
-		if hi < lo || hi-lo > 1<<16 {
+		if hi < lo || uint64(hi)-uint64(lo) > 1<<16 {
 			c.errorf(l, "case range %d ... %d is empty or too long", lo, hi)
 			continue
 		}
@@ -540,6 +542,9 @@ func (b *bodyCtx) switchStmt(s *scope, st *ast.SwitchStmt, add func(Stmt)) {
 			}
 			seen[v] = true
 			cur.Values = append(cur.Values, v)
+			if v == hi {
+				break // hi may be the largest value
+			}
 		}
 	}
 	b.breaks--
