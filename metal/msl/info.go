@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"minfer/metal/msl/ir"
+	"minfer/metal/msl/lower"
 	"minfer/metal/msl/sema"
 	"minfer/metal/msl/source"
 	"minfer/metal/msl/types"
@@ -20,6 +21,12 @@ type KernelInfo struct {
 	// Attributes are the grid attributes that it reads, by variable.
 	Attributes []Attribute
 	MaxThreads int // max_total_threads_per_threadgroup, 0 if unset
+	// Constants are the function constants that it refers to, by index. Which of
+	// them need a value depends on the values of others.
+	Constants []Constant
+	// ThreadgroupMemory is the size of its own threadgroup variables in bytes;
+	// [[threadgroup(n)]] arguments come on top.
+	ThreadgroupMemory int
 	// Err is what is wrong with it, nil for a kernel that checks; the rest may be incomplete then.
 	Err error
 }
@@ -59,6 +66,12 @@ func (l *Library) info(k *sema.Kernel) KernelInfo {
 	i := KernelInfo{Name: k.HostName, Spelling: k.Name, Pos: l.src.Position(k.Pos), MaxThreads: k.MaxThreads}
 	if len(k.Errors) > 0 {
 		i.Err = newError(l.src, k.Errors)
+	} else {
+		u := lower.UsesOf(k)
+		i.ThreadgroupMemory = u.Static
+		for _, v := range u.Constants {
+			i.Constants = append(i.Constants, constantInfo(v))
+		}
 	}
 	for _, p := range k.Params {
 		if p == nil || p.Var == nil || p.Var.Type.T == nil {
@@ -96,6 +109,10 @@ func (l *Library) info(k *sema.Kernel) KernelInfo {
 		i.Params = append(i.Params, q)
 	}
 	return i
+}
+
+func constantInfo(v *sema.Var) Constant {
+	return Constant{Name: v.Name, Index: v.FuncConst, Type: v.Type.T.String()}
 }
 
 // uniformScalar is the kind of all scalars of a type, Invalid where they differ.

@@ -145,7 +145,7 @@ func (l *Library) Kernel(name string) (KernelInfo, bool) {
 func (l *Library) Constants() []Constant {
 	var out []Constant
 	for _, v := range l.prog.Constants {
-		out = append(out, Constant{Name: v.Name, Index: v.FuncConst, Type: v.Type.T.String()})
+		out = append(out, constantInfo(v))
 	}
 	return out
 }

@@ -81,7 +81,11 @@ func TestKernels(t *testing.T) {
 		{Name: "sh", Kind: ir.ThreadgroupParam, Index: 1, Type: "threadgroup float2 *", Elem: "float2", ElemSize: 8, Scalar: "float", Space: ir.Threadgroup},
 	}, k.Params)
 	require.Equal(t, []msl.Attribute{{"tg", ir.ThreadgroupPositionInGrid, "uint3"}, {"lane", ir.ThreadIndexInSimdgroup, "ushort"}}, k.Attributes)
+	require.Equal(t, lib.Constants(), k.Constants)
+	require.Zero(t, k.ThreadgroupMemory)
 	k, _ = lib.Kernel("fill_i32_8")
+	require.Equal(t, 32, k.ThreadgroupMemory)
+	require.Empty(t, k.Constants)
 	require.Equal(t, 256, k.MaxThreads)
 
 	k, _ = lib.Kernel("bad")
