@@ -71,7 +71,7 @@ func (a *RopeAngles) Fill(cs []float32, pos int32) {
 
 // rotate turns one pair.
 func rotate(x0, x1, c, s float32) (y0, y1 float32) {
-	return fma32(x0, c, -(x1 * s)), fma32(x0, s, x1*c)
+	return fma32(x0, c, -float32(x1*s)), fma32(x0, s, float32(x1*c))
 }
 
 func ropeNeox(dst, x []float32, headDim int, cs []float32) {

@@ -161,7 +161,7 @@ func (t tensor) fill(dst []byte, typ gguf.Type, rng *rand.Rand) {
 	case drawNorm, drawSigned:
 		sign := 1.0
 		for i := 0; i < len(dst); i += 4 {
-			x := float32(1 + 0.1*normal(rng))
+			x := float32(1 + float64(0.1*normal(rng)))
 			if t.kind == drawSigned {
 				if sign = -sign; i%8 == 0 {
 					sign = signed(1, rng)

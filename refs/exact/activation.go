@@ -134,6 +134,6 @@ func quantizeQ8_K(y []byte, x []float32) {
 // roundMagic rounds to the nearest even integer for |v| < 2^22 by pushing the
 // fraction out of the mantissa.
 func roundMagic(v float32) int32 {
-	bits := math.Float32bits(v + 12582912)
+	bits := math.Float32bits(float32(v) + 12582912)
 	return int32(bits&0x7fffff) - 0x400000
 }

@@ -40,7 +40,7 @@ func (b *block) value(t gguf.Type, e int) float32 {
 	case gguf.Q4_1, gguf.Q5_1:
 		return float32(float32(q)*b.d) + b.m
 	case gguf.Q4_K, gguf.Q5_K:
-		d, m := b.d*float32(b.scale[e/32]), b.m*float32(b.minimum[e/32])
+		d, m := b.d*float32(b.scale[e/32]), float32(b.m*float32(b.minimum[e/32]))
 		return float32(d*float32(q)) - m
 	case gguf.Q6_K:
 		return float32(b.d*float32(b.scale[e/16])) * float32(q-32)

@@ -19,7 +19,7 @@ func Expf(x float32) float32 {
 		return 0
 	}
 	const n = 32
-	zz := float64(x) * (n * 0x1.71547652b82fep+0)
+	zz := float64(float64(x) * (n * 0x1.71547652b82fep+0))
 	k := math.RoundToEven(zz)
 	r := zz - k
 	a := math.FMA(0x1.c6af84b912394p-5/n/n/n, r, 0x1.ebfce50fac4f3p-3/n/n)
@@ -104,7 +104,7 @@ func Powf(x, y float32) float32 {
 	middle := math.FMA(0x1.ec70a6ca7baddp-2, r, -0x1.7154748bef6c8p-1)
 	low := math.FMA(0x1.71547652ab82bp+0, r, base)
 	low = math.FMA(middle, square, low)
-	exponent := float64(y) * math.FMA(high, float64(square*square), low)
+	exponent := float64(float64(y) * math.FMA(high, float64(square*square), low))
 
 	// 2^exponent in 32 steps and a cubic.
 	step := math.RoundToEven(exponent * 32)

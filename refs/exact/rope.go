@@ -81,7 +81,7 @@ func (p Rope) Rotations(pos int32) (cos, sin []float32) {
 		angle := extrapolated * p.FreqScale
 		magnitude := p.AttnFactor
 		if p.ExtFactor != 0 {
-			mix := ramp(low, high, k) * p.ExtFactor
+			mix := float32(ramp(low, high, k) * p.ExtFactor)
 			angle = FMA(angle, 1-mix, float32(extrapolated*mix))
 			magnitude = FMA(Logf(1/p.FreqScale), 0.1, 1) * p.AttnFactor
 		}

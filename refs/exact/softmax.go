@@ -17,7 +17,7 @@ func SoftMax(l Level, x []float32, d int, scale float32, mask []float32) []float
 		row := y[r*d : (r+1)*d]
 		largest := float32(math.Inf(-1))
 		for i := range row {
-			row[i] = x[r*d+i] * scale
+			row[i] = float32(x[r*d+i] * scale)
 			if mask != nil {
 				row[i] += mask[r*d+i]
 			}
