@@ -405,6 +405,9 @@ func (c *checker) bindRef(e Expr, to types.Qual, build bool) (Expr, rank) {
 	}
 	if r == rankExact {
 		r = rankQual
+		if e.Lvalue() && types.Identical(q.T, of.T) {
+			r = rankConversion // a copy, where another candidate may bind the object itself
+		}
 	}
 	return v, r
 }

@@ -26,7 +26,7 @@ import (
 type Options struct {
 	MaxInstances int // template instances of one program, default 200000
 	MaxDepth     int // nesting of instantiations and expressions, default 1000
-	MaxSteps     int // steps of all constant evaluations, default 4 million
+	MaxSteps     int // steps of all constant evaluations, default 1 million
 	MaxErrors    int // diagnostics kept, default 1000
 }
 
@@ -38,7 +38,7 @@ func (o *Options) defaults() {
 	}
 	set(&o.MaxInstances, 200000)
 	set(&o.MaxDepth, 1000)
-	set(&o.MaxSteps, 4<<20)
+	set(&o.MaxSteps, 1<<20)
 	set(&o.MaxErrors, 1000)
 }
 

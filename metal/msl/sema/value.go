@@ -154,14 +154,17 @@ func elemType(t *types.Type) *types.Type {
 	return nil
 }
 
-// zeroValue is the all-zero value of a type.
+// maxConstBytes bounds the objects that constant evaluation handles.
+const maxConstBytes = 1 << 20
+
+// zeroValue is the all-zero value of a type, nil if it is too large to evaluate.
 func zeroValue(t *types.Type) *Value {
+	if t.Size() > maxConstBytes || t.Kind == types.Array && t.N > maxConstBytes {
+		return nil
+	}
 	v := &Value{}
 	switch t.Kind {
 	case types.Vector, types.PackedVector, types.Matrix, types.Array:
-		if t.N > 1<<20 {
-			return nil
-		}
 		e := elemType(t)
 		for range max(t.N, 0) {
 			z := zeroValue(e)
