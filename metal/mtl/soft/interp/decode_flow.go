@@ -1,6 +1,9 @@
 package interp
 
-import "minfer/metal/msl/ir"
+import (
+	"minfer/metal/msl/ir"
+	"minfer/metal/mtl/soft/san"
+)
 
 func (d *decoder) region(r *ir.Region) {
 	for _, i := range r.Instrs {
@@ -74,9 +77,15 @@ func (d *decoder) ifElse(i *ir.Instr) {
 	cond := d.scalarOf(i.Args[0])
 	then, els := i.Body[0], i.Body[1]
 	pos := d.curPos
+	use := san.UseBranch
+	for _, r := range i.Body {
+		if t := terminator(r); t != nil && (t.Op == ir.Break || t.Op == ir.Continue) && t.Target.Op == ir.Loop {
+			use = san.UseTrip
+		}
+	}
 	if !d.varying[i.Args[0]] {
 		elseLabel, end := d.newLabel(), d.newLabel()
-		d.jump(instr{op: opJumpFalse, a: uint32(cond)}, elseLabel)
+		d.jump(instr{op: opJumpFalse, use: uint8(use), a: uint32(cond)}, elseLabel)
 		d.ctx = append(d.ctx, scope{i: i, join: -1})
 		d.region(then)
 		if t := yields(then); t != nil {
@@ -103,7 +112,7 @@ func (d *decoder) ifElse(i *ir.Instr) {
 	// An else arm that does nothing needs no code: its lanes wait at the end.
 	if len(els.Instrs) == 1 && els.Instrs[0].Op == ir.Yield && len(i.Res) == 0 {
 		d.count++ // its Yield, as the other path counts it
-		d.jump(instr{op: opIf, a: uint32(cond), b: 0, c: uint32(joined)}, end)
+		d.jump(instr{op: opIf, use: uint8(use), a: uint32(cond), c: uint32(joined)}, end)
 		d.ctx = append(d.ctx, scope{i: i, join: end})
 		d.region(then)
 		d.flushCount()
@@ -114,7 +123,7 @@ func (d *decoder) ifElse(i *ir.Instr) {
 		return
 	}
 	elseLabel := d.newLabel()
-	d.jump(instr{op: opIf, a: uint32(cond), b: uint32(elseMask), c: uint32(joined)}, elseLabel)
+	d.jump(instr{op: opIf, use: uint8(use), a: uint32(cond), b: uint32(elseMask), c: uint32(joined)}, elseLabel)
 	d.ctx = append(d.ctx, scope{i: i, join: elseLabel})
 	d.region(then)
 	if t := yields(then); t != nil {

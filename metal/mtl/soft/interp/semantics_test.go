@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"testing"
 	"time"
 
@@ -235,6 +236,28 @@ func TestUniformCarriedUnderContinue(t *testing.T) {
 			c += 5
 		}
 		return uint32(c)
+	})
+}
+
+// TestUniformValuesByTwoContinues: lanes of one iteration go on with one of two
+// values, so that what was the same in all lanes is not any more.
+func TestUniformValuesByTwoContinues(t *testing.T) {
+	p := newProbe()
+	r := p.Loop([]ir.Value{p.I32(0), p.I32(0)}, []ir.Type{i32}, func(l *ir.Instr, c []ir.Value) {
+		p.If(p.Cmp(ir.Eq, c[0], p.I32(4)), nil, func() []ir.Value { p.Break(l, c[1]); return nil }, nil)
+		n := p.Bin(ir.Add, c[0], p.I32(1))
+		p.If(p.Cmp(ir.Eq, p.Bin(ir.And, p.Bin(ir.LShr, p.id, c[0]), p.I32(1)), p.I32(1)), nil, func() []ir.Value {
+			p.Continue(l, n, p.Bin(ir.Add, c[1], p.I32(100)))
+			return nil
+		}, nil)
+		p.Continue(l, n, p.Bin(ir.Add, c[1], p.I32(1)))
+	})
+	p.write(p.id, r[0])
+	p.Return()
+	got, _ := launch(t, p.Func(), 32, 32, 32)
+	each(t, got, func(id int) uint32 {
+		n := bits.OnesCount(uint(id & 15))
+		return uint32(100*n + 4 - n)
 	})
 }
 
