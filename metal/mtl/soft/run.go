@@ -215,6 +215,10 @@ func (e *execution) prepare(d *dispatch) *launch {
 		Reverse:          e.schedule.reverse,
 		Threads:          e.cb.device.o.Threads,
 	}}
+	if e.check.Mode() == san.Chaos {
+		// What a race leaves in memory must depend on the schedule alone.
+		l.Threads = 1
+	}
 	w := &san.Dispatch{Index: e.index[d], Label: d.Label, Kernel: f, ThreadgroupBytes: d.ThreadgroupMemory, Threads: l.Threadgroup}
 	if l.Ragged {
 		l.Grid = [3]int{d.Threads.X, d.Threads.Y, d.Threads.Z}
