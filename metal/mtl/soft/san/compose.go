@@ -170,13 +170,17 @@ func (r *Run) raceFinding(f *Finding, e *event, obj *Object) {
 	if obj.Space == ir.Threadgroup {
 		flag = "mem_threadgroup"
 	}
+	f.Between = "simdgroups"
 	who, missing := "two simdgroups", fmt.Sprintf("no threadgroup_barrier(mem_flags::%s) between", flag)
 	switch {
 	case e.pastRun != nil:
+		f.Between = "dispatches"
 		who, missing = "two dispatches", "no memory barrier between"
 	case e.groups:
+		f.Between = "threadgroups"
 		who, missing = "two threadgroups", "which nothing orders within a dispatch"
 	case e.inside:
+		f.Between = "lanes"
 		who, missing = "two lanes of one simdgroup", fmt.Sprintf("no simdgroup_barrier or threadgroup_barrier with mem_flags::%s between", flag)
 		if e.pos == e.other {
 			missing = "in one statement"

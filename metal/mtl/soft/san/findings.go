@@ -6,7 +6,7 @@ import (
 	"minfer/metal/msl/ir"
 )
 
-// The kinds of findings, as cases/README.md and docs/launch-cases.md name them.
+// The kinds of findings, as docs/launch-cases.md names them.
 const (
 	KindThreadgroupRace   = "threadgroup-race"
 	KindDeviceRace        = "device-race"

@@ -1,12 +1,14 @@
 package san
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -39,6 +41,10 @@ type Finding struct {
 	// dispatch-race, of its two sides.
 	Dispatches []int  `json:"dispatches,omitempty"`
 	Label      string `json:"label,omitempty"`
+
+	// Between says what is in conflict in a race: dispatches, threadgroups, simdgroups
+	// or lanes.
+	Between string `json:"between,omitempty"`
 
 	Space    string `json:"space,omitempty"` // device, constant, threadgroup or thread
 	Argument string `json:"argument,omitempty"`
@@ -106,6 +112,11 @@ func (r *Report) Add(f *Finding) {
 	f.Count = max(1, f.Count)
 	key := f.key()
 	if old := r.index[key]; old != nil {
+		if f.rank() > old.rank() {
+			// The graver of two equal ones gives the details.
+			*old, *f = *f, *old
+			old.ID = f.ID
+		}
 		old.Count += f.Count
 		old.Past = later(old.Past, f.Past)
 		if old.Bytes != nil && f.Bytes != nil {
@@ -143,14 +154,44 @@ func contains(s []int, v int) bool {
 	return false
 }
 
+// race says whether the finding is one of two sides that are alike.
+func (f *Finding) race() bool {
+	return f.Kind == KindThreadgroupRace || f.Kind == KindDeviceRace || f.Kind == KindDispatchRace
+}
+
+// rank orders races of the same two sides: errors over notes, and what happens
+// far apart over what happens between lanes.
+func (f *Finding) rank() int {
+	n := map[string]int{"lanes": 1, "simdgroups": 2, "threadgroups": 3, "dispatches": 4}[f.Between]
+	if f.Severity == Error {
+		n += 10
+	}
+	return n
+}
+
+// ordered gives the sides, those of a race in an order that does not depend on
+// which was found out.
+func (f *Finding) ordered() []Side {
+	sides := slices.Clone(f.Sides)
+	if f.race() {
+		slices.SortStableFunc(sides, func(a, b Side) int {
+			return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.What, b.What))
+		})
+	}
+	return sides
+}
+
 // key is equal for findings that are one.
 func (f *Finding) key() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s|%s|%s|%s|%s|%s", f.Kind, f.Severity, f.Kernel, f.Argument, f.Buffer, f.Access)
+	fmt.Fprintf(&b, "%s|%s|%s|%s|%s", f.Kind, f.Kernel, f.Argument, f.Buffer, f.Access)
+	if !f.race() {
+		b.WriteString("|" + f.Severity)
+	}
 	if f.Kind == KindInvalidLaunch || f.Kind == KindTypeMismatch || f.Kind == KindCompileError {
 		b.WriteString("|" + f.Message)
 	}
-	for _, s := range f.Sides {
+	for _, s := range f.ordered() {
 		fmt.Fprintf(&b, "|%s %s %s", s.What, s.Kernel, s.Location)
 	}
 	if f.Kind == KindDispatchRace {
@@ -163,7 +204,7 @@ func (f *Finding) key() string {
 func (f *Finding) stableID() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s", f.Kind, f.Kernel, f.Argument, f.Access)
-	for _, s := range f.Sides {
+	for _, s := range f.ordered() {
 		text := strings.Join(strings.Fields(s.Text), " ")
 		if text == "" {
 			text = fmt.Sprint(s.Line)

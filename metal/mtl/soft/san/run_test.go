@@ -445,3 +445,28 @@ func TestBitmap(t *testing.T) {
 	require.True(t, c.covers(0, size))
 	require.False(t, b.covers(0, size))
 }
+
+// Two lanes, two simdgroups and two threadgroups that race at the same two lines
+// are one finding, with the gravest details.
+func TestGravest(t *testing.T) {
+	for _, mode := range []Mode{Race, Strict} {
+		r := newRig(t, mode, 1)
+		o := r.run.Params[1]
+		r.one(Write, o, 0, 0, 0, 10, 1)
+		r.one(Read, o, 0, 1, 0, 20, 0) // lanes
+		r.one(Write, o, 0, 2, 4, 10, 1)
+		r.one(Read, o, 3, 2, 4, 20, 0) // simdgroups
+		r.one(Read, o, 1, 2, 8, 20, 0)
+		r.one(Write, o, 2, 2, 8, 10, 1) // the other way round
+		r.w.BeginGroup(5, 128, 4)
+		r.one(Read, o, 0, 9, 0, 20, 0) // threadgroups
+		got := r.found()
+		require.Len(t, got, 1, "%v", got)
+		f := r.c.Report().Findings[0]
+		require.Equal(t, Error, f.Severity)
+		require.Equal(t, "threadgroups", f.Between)
+		require.Equal(t, 4, f.Count)
+		require.Equal(t, 5, f.Sides[0].Threadgroup[0])
+		require.Equal(t, &[2]int64{0, 12}, f.Bytes)
+	}
+}

@@ -16,9 +16,10 @@
 //
 // # What decides
 //
-// Races are found by clocks, not by the order that was observed (docs/msl.md,
-// section 4): an access is a race with an earlier one if no barrier that names
-// the memory lies between, in whatever order the simdgroups happened to run.
+// The verdicts are the table of docs/launch-cases.md. Races are found by clocks,
+// not by the order that was observed: an access is a race with an earlier one if
+// no barrier that names the memory lies between, in whatever order the simdgroups
+// happened to run.
 // Threadgroups are compared after the dispatch by summaries whose merge is
 // commutative. So findings are the same for any number of workers, provided
 // that each threadgroup runs on one worker and simdgroups in a fixed order.
