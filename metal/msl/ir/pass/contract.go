@@ -3,7 +3,7 @@ package pass
 import "minfer/metal/msl/ir"
 
 // Contraction of one operation, in the Imm of FAdd, FSub and FMul between
-// lowering and [Contract]: with which operations it may be fused.
+// lowering and [Finish]: with which operations it may be fused.
 const (
 	ContractAny  = 0 // fast math: across statements
 	ContractNone = 1 // contract(off)
@@ -14,8 +14,8 @@ const (
 // a sum or difference of two floats of one type, one operand of which is a product that
 // has no other use, becomes an FMA. The left operand goes first if both are such
 // products. a*b - c is fma(a, b, -c), c - a*b is fma(-a, b, c). Nothing is
-// reassociated. Both operations must allow it (ContractAny and so on). It clears
-// Imm, so a second run would change more; run it once.
+// reassociated. Both operations must allow it (ContractAny and so on). A second
+// run after other passes could fuse more; run it once.
 func Contract(f *ir.Func) {
 	uses := make([]int32, len(f.Types))
 	def := defs(f)
@@ -26,11 +26,6 @@ func Contract(f *ir.Func) {
 	})
 	c := &contractor{f: f, uses: uses, def: def}
 	c.region(f.Body)
-	walk(f.Body, func(i *ir.Instr) {
-		if i.Op >= ir.FAdd && i.Op <= ir.FDiv {
-			i.Imm = 0
-		}
-	})
 }
 
 type contractor struct {

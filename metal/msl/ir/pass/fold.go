@@ -338,11 +338,15 @@ func (s *simplifier) foldFloat(i *ir.Instr, t ir.Type, out *[]*ir.Instr) ir.Valu
 		}
 		// The reciprocal of a power of two is exact, so both round the same number.
 		f := float64(t.Float(c))
-		if m, e := math.Frexp(f); math.Abs(m) == 0.5 && e > -10 && e < 10 {
+		limit := 100
+		if t == ir.F16 {
+			limit = 12
+		}
+		if m, e := math.Frexp(f); math.Abs(m) == 0.5 && e > -limit && e < limit {
 			return s.make(i, out, ir.FMul, t, i.Imm, x, s.constant(t, t.FloatBits(float32(1/f))))
 		}
 	case ir.FAdd:
-		if c == negZero {
+		if c == negZero || c == 0 && i.Imm == ContractAny {
 			return x
 		}
 	case ir.FSub:

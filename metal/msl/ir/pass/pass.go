@@ -66,7 +66,7 @@ func settle(f *ir.Func) {
 	}
 }
 
-// Finish removes unroll hints, drops objects and positions that
+// Finish removes unroll hints and what said how to contract, drops objects and positions that
 // nothing refers to and numbers objects, values and sites in the order of the text.
 func Finish(f *ir.Func) error {
 	n := &numbering{f: f, values: make([]ir.Value, len(f.Types)), pos: make([]ir.Pos, len(f.Positions)),
@@ -164,7 +164,7 @@ func (n *numbering) region(r *ir.Region) {
 			i.Imm = uint64(n.allocas[i.Imm])
 		case i.Op == ir.PtrTable:
 			i.Imm = uint64(n.tables[i.Imm])
-		case i.Op == ir.Loop:
+		case i.Op == ir.Loop, i.Op >= ir.FAdd && i.Op <= ir.FDiv:
 			i.Imm = 0
 		case i.Op.Collective():
 			n.sites++

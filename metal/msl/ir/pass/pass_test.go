@@ -211,6 +211,37 @@ store i32x1 thread align 4 %1, %3
 %11:i32 = load i32x1 thread align 4 %10
 store i32x1 threadgroup align 4 %4, %11
 return`},
+		"one address is loaded once between writes and barriers": {`
+%1:ptr = ptrstatic 0
+%2:ptr = ptrparam 0
+%3:i32 = load i32x1 threadgroup align 4 %1
+%4:i32 = load i32x1 device align 4 %2
+%5:i32 = load i32x1 threadgroup align 4 %1
+%6:i32 = add %3, %5
+store i32x1 device align 4 %2, %6
+%7:i32 = load i32x1 device align 4 %2
+%8:i32 = load i32x1 threadgroup align 4 %1
+tgbarrier threadgroup
+%9:i32 = load i32x1 threadgroup align 4 %1
+%10:i32 = add %7, %8
+%11:i32 = add %10, %9
+%12:i32 = add %11, %4
+store i32x1 device align 4 %2, %12
+return`, `
+%1:ptr = ptrstatic 0
+%2:ptr = ptrparam 0
+%3:i32 = load i32x1 threadgroup align 4 %1
+%4:i32 = load i32x1 device align 4 %2
+%5:i32 = add %3, %3
+store i32x1 device align 4 %2, %5
+%6:i32 = load i32x1 device align 4 %2
+tgbarrier threadgroup
+%7:i32 = load i32x1 threadgroup align 4 %1
+%8:i32 = add %3, %6
+%9:i32 = add %7, %8
+%10:i32 = add %4, %9
+store i32x1 device align 4 %2, %10
+return`},
 		"a block with its only break at the end, and code behind a way out": {`
 %1:ptr = ptrstatic 0
 %2:i32 = const 3
@@ -276,11 +307,11 @@ return`)
 %11:f32 = fmul %3, %3
 %12:f32 = fadd %11, %10
 %13:f32 = fadd %12, %11
-%14:f32 = fmul %2, %4
+%14:f32 = fmul 0x1 %2, %4
 %15:f32 = fadd %13, %14
-%16:f32 = fmul %2, %4
-%17:f32 = fadd %15, %16
-%18:f32 = fmul %2, %17
+%16:f32 = fmul 0x2 %2, %4
+%17:f32 = fadd 0x3 %15, %16
+%18:f32 = fmul 0x3 %2, %17
 %19:f32 = fma %2, %17, %4
 store f32x1 device align 4 %1, %19
 return`), body(f))

@@ -7,12 +7,14 @@ import (
 )
 
 // Simplify folds constants, applies identities, shares common subexpressions
-// (pure operations, and loads of constant memory), removes branches with a known
+// (pure operations, and loads of one address with no write to that kind of memory, no barrier and no
+// collective between: for a race checker these are one access), removes branches with a known
 // condition and blocks that nothing breaks out of, turns small conditionals into selects and
 // replaces carried values and results that are always the same. Constants and
 // object pointers move to the start of the body, where each is there once.
 //
-// All rewritings keep the bits of every result. It reports whether something
+// All rewritings keep the bits of every result, but that x + 0 is x where fast math
+// is on (ContractAny), also for x = -0. It reports whether something
 // changed.
 func Simplify(f *ir.Func) bool {
 	s := &simplifier{
@@ -38,11 +40,13 @@ type key struct {
 	args [3]ir.Value
 }
 
-// loadKey names a load of constant memory.
+// loadKey names a load. epoch changes with each possible write.
 type loadKey struct {
 	ptr          ir.Value
 	elem         ir.Type
+	space        ir.Space
 	count, align int
+	epoch        int32
 }
 
 // undone is an entry of the tables that ends with its region.
@@ -62,6 +66,8 @@ type simplifier struct {
 	table map[key]ir.Value
 	loads map[loadKey][]ir.Value
 	undo  []undone
+	epoch [ir.Thread + 1]int32 // by space
+	last  int32                // the newest epoch
 	to    map[*ir.Instr][]*ir.Instr
 	// What was emitted so far for each target.
 	breaks    map[*ir.Instr][]*ir.Instr
@@ -194,11 +200,10 @@ func (s *simplifier) instr(i *ir.Instr, out *[]*ir.Instr) (left bool) {
 		}
 		return false
 	case ir.Load:
-		if i.Mem.Space == ir.Constant {
-			s.constLoad(i, out)
-			return false
-		}
+		s.load(i, out)
+		return false
 	}
+	s.writes(i)
 	if i.Op.Pure() {
 		s.pure(i, out)
 	} else {
@@ -207,7 +212,43 @@ func (s *simplifier) instr(i *ir.Instr, out *[]*ir.Instr) (left bool) {
 	return false
 }
 
-func (s *simplifier) constLoad(i *ir.Instr, out *[]*ir.Instr) {
+// writes starts new epochs for the memory that i may change, or order.
+func (s *simplifier) writes(i *ir.Instr) {
+	s.last++
+	for space, w := range written(i) {
+		if w {
+			s.epoch[space] = s.last
+		}
+	}
+}
+
+// written gives the spaces that i may change or order.
+func written(i *ir.Instr) (w [ir.Thread + 1]bool) {
+	switch op := i.Op; {
+	case op == ir.Store, op >= ir.AtomicLoad && op <= ir.AtomicCAS:
+		w[i.Mem.Space] = true
+	case op == ir.Declare:
+		w[ir.Thread] = true
+	case op >= ir.SimdReduce && op <= ir.Fence, op == ir.SgLoad, op == ir.SgStore:
+		w[ir.Device], w[ir.Threadgroup] = true, true
+	}
+	return w
+}
+
+// joined starts new epochs where one of the paths that meet here has.
+func (s *simplifier) joined(before [ir.Thread + 1]int32, paths ...[ir.Thread + 1]int32) {
+	s.epoch = before
+	s.last++
+	for _, p := range paths {
+		for space := range p {
+			if p[space] != before[space] {
+				s.epoch[space] = s.last
+			}
+		}
+	}
+}
+
+func (s *simplifier) load(i *ir.Instr, out *[]*ir.Instr) {
 	if data := s.tableData(i); data != nil {
 		size := i.Mem.Elem.Size()
 		for n, r := range i.Res {
@@ -217,7 +258,11 @@ func (s *simplifier) constLoad(i *ir.Instr, out *[]*ir.Instr) {
 		}
 		return
 	}
-	k := loadKey{i.Args[0], i.Mem.Elem, i.Mem.Count, i.Mem.Align}
+	if i.Mem.Coherent {
+		s.emit(i, out)
+		return
+	}
+	k := loadKey{i.Args[0], i.Mem.Elem, i.Mem.Space, i.Mem.Count, i.Mem.Align, s.epoch[i.Mem.Space]}
 	was := s.loads[k]
 	if was != nil {
 		for n, r := range i.Res {
@@ -232,6 +277,9 @@ func (s *simplifier) constLoad(i *ir.Instr, out *[]*ir.Instr) {
 
 // tableData gives the bytes that a load at a constant place of a table reads.
 func (s *simplifier) tableData(i *ir.Instr) []byte {
+	if i.Mem.Space != ir.Constant {
+		return nil
+	}
 	p, off := i.Args[0], uint64(0)
 	if q, c, ok := s.constOp(p, ir.PtrAdd); ok {
 		p, off = q, c
@@ -300,7 +348,12 @@ func (s *simplifier) cond(i *ir.Instr, out *[]*ir.Instr) bool {
 		return s.splice(i.Body[1-c&1], i, out)
 	}
 	var y [2]*ir.Instr
-	y[0], y[1] = s.arm(i.Body[0]), s.arm(i.Body[1])
+	before := s.epoch
+	y[0] = s.arm(i.Body[0])
+	then := s.epoch
+	s.epoch = before
+	y[1] = s.arm(i.Body[1])
+	s.joined(before, then, s.epoch)
 	if y[0] != nil && y[1] != nil {
 		for k := 0; k < len(i.Res); k++ {
 			if a := s.get(y[0].Args[k]); a == s.get(y[1].Args[k]) {
@@ -451,6 +504,18 @@ func (s *simplifier) loop(i *ir.Instr, out *[]*ir.Instr) bool {
 			k--
 		}
 	}
+	// What the body writes, it may have written before each load in it.
+	before := s.epoch
+	inside := before
+	walk(b, func(j *ir.Instr) {
+		for space, w := range written(j) {
+			if w {
+				inside[space] = -1
+			}
+		}
+	})
+	s.joined(before, inside)
+	defer func() { s.joined(before, inside) }()
 	s.scoped(func() {
 		for _, a := range b.Args {
 			s.depth[a] = s.level
