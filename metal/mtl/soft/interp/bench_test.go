@@ -131,7 +131,7 @@ func (b *bench) under(mode san.Mode) (*san.Checker, *san.Run) {
 	d := &san.Dispatch{Kernel: b.p.f, Threadgroups: b.l.Grid, Threads: b.l.Threadgroup, ThreadgroupBytes: []int{}}
 	for i, buf := range b.bufs {
 		buf.San = san.NewBuffer(buf.Label, len(buf.Data))
-		if i < 2 {
+		if i != 2 {
 			buf.San.Define(0, len(buf.Data))
 		}
 		d.Bindings = append(d.Bindings, san.Binding{Param: i, Buffer: buf.San, Length: len(buf.Data)})
@@ -174,7 +174,7 @@ func TestBenchKernels(t *testing.T) {
 }
 
 func BenchmarkKernels(b *testing.B) {
-	for _, k := range []*bench{benchMatvec(b, 4864, 896), benchNorm(b, 64, 896), benchGemm(b, 896, 64, 896)} {
+	for _, k := range append(sourceBenches(b), benchMatvec(b, 4864, 896), benchNorm(b, 64, 896), benchGemm(b, 896, 64, 896)) {
 		for _, mode := range []san.Mode{san.Off, san.Mem, san.Race, san.Strict} {
 			for _, threads := range []int{1, 2} {
 				if threads == 2 && mode != san.Off {
