@@ -342,10 +342,11 @@ inline half2 unpack_unorm2x16_to_half(uint x) { return half2(unpack_unorm2x16_to
 
 #define MODE_FUNCS(T, E, B) \
   inline T clamp(T x, T lo, T hi) { return min(max(x, lo), hi); } \
-  inline T saturate(T x) { return min(max(x, T(0)), T(E(1))); } \
-  inline T mix(T x, T y, T a) { return x + (y - x) * a; } \
-  inline T divide(T x, T y) { return x / y; } \
-  inline T sincos(T x, thread T &c) { c = cos(x); return sin(x); }
-namespace fast { EACH_FLOAT(MODE_FUNCS) }
-namespace precise { EACH_FLOAT(MODE_FUNCS) }
+  inline T max3(T x, T y, T z) { return max(x, max(y, z)); } \
+  inline T min3(T x, T y, T z) { return min(x, min(y, z)); } \
+  inline T median3(T x, T y, T z) { return max(min(x, y), min(max(x, y), z)); } \
+  FLOAT_FUNCS(T, E, B)
+#define MODE_VECS EACH_VEC(VEC_FUNCS, half) EACH_VEC(VEC_FUNCS, float)
+namespace fast { EACH_FLOAT(MODE_FUNCS) MODE_VECS }
+namespace precise { EACH_FLOAT(MODE_FUNCS) MODE_VECS }
 }

@@ -28,6 +28,11 @@ func (c *checker) decl(s *scope, d ast.Decl) {
 				c.errorf(d.Name, "'%s' is a %s, expected a namespace", nameString(d.Name), r.sym.kind)
 				return
 			}
+			for _, u := range s.using {
+				if u == r.sym.ns {
+					return
+				}
+			}
 			s.using = append(s.using, r.sym.ns)
 		}
 	case *ast.UsingDecl:
@@ -336,17 +341,21 @@ func (c *checker) funcDecl(s *scope, d *ast.FuncDecl, tparams []*ast.TemplatePar
 		c.errorf(d, "virtual functions are not supported in Metal")
 		return nil
 	}
+	if rec == nil && d.Kind != ast.Function {
+		c.errorf(d, "constructor, destructor or conversion outside of a class")
+		return nil
+	}
 	switch d.Kind {
 	case ast.Destructor:
-		if rec == nil {
-			c.errorf(d, "destructor outside of a class")
-		}
 		if d.Body != nil && len(d.Body.Stmts) > 0 {
 			c.errorf(d, "destructors are not supported in Metal")
 		}
 		return nil
 	case ast.Constructor:
 		fd.ctor, fd.name = true, rec.t.Name
+		if d.ThisSpace != ast.NoSpace && d.ThisSpace != ast.Thread {
+			return nil // values are made in thread space
+		}
 		if rec.isCopyCtor(d) {
 			return nil
 		}
@@ -782,7 +791,14 @@ func (c *checker) funcSpec(s *scope, d *ast.FuncDecl) {
 			if t.ast.Result != nil {
 				ok = ok && c.deduce(b, t.ast.Result, f.Result)
 			}
-			ok = ok && c.bindDefaults(t.tparams, inst, b.args, d.Span())
+			if ok = ok && c.bindDefaults(t.tparams, inst, b.args, d.Span()); ok {
+				// enable_if in the signature decides too.
+				g := c.makeFunc(t, t.ast, inst, y.name)
+				if ok = g != nil; ok {
+					c.all = c.all[:len(c.all)-1]
+					ok = types.Identical(g.typ(), f.typ())
+				}
+			}
 		})
 		if !ok || tr.errs > 0 {
 			continue

@@ -1,6 +1,7 @@
 package sema_test
 
 import (
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -29,7 +30,12 @@ func FuzzCheck(f *testing.F) {
 			return
 		}
 		file, _ := parse.File(toks, parse.Options{})
-		prog, _ := sema.Check(file, opt)
+		prog, diags := sema.Check(file, opt)
+		for _, d := range diags {
+			if strings.HasPrefix(d.Msg, "internal error") {
+				t.Fatal(d.Msg)
+			}
+		}
 		for _, k := range prog.Kernels {
 			if len(k.Errors) > 0 {
 				continue

@@ -382,6 +382,9 @@ func (c *checker) compilerFunc(s *scope, id string, e *ast.CallExpr) (Expr, bool
 	case "__builtin_unreachable":
 		return &Builtin{Node: Node{T: types.Q(types.VoidType), Where: e.Start}, Op: IUnreachable}, true
 	}
+	if rest, ok := strings.CutPrefix(id, "__metal_"); ok {
+		return c.metalFunc(s, rest, e), true
+	}
 	args, ok := c.args(s, e.Args)
 	if !ok {
 		return c.bad(e), true
@@ -424,6 +427,41 @@ func (c *checker) compilerFunc(s *scope, id string, e *ast.CallExpr) (Expr, bool
 	}
 	c.errorf(e, "compiler function '%s' is not supported", id)
 	return c.bad(e), true
+}
+
+// metalFunc checks __metal_f(args, mode): the library's f of that mode.
+func (c *checker) metalFunc(s *scope, name string, e *ast.CallExpr) Expr {
+	in, xs := c.metal, e.Args
+	if len(xs) > 0 {
+		if n, ok := xs[len(xs)-1].(*ast.NameExpr); ok {
+			if mode, ok := mathModes[n.Name.Last().Ident]; ok {
+				xs = xs[:len(xs)-1]
+				if mode != MathDefault {
+					in = c.metal.own([...]string{MathFast: "fast", MathPrecise: "precise"}[mode]).ns
+				}
+			}
+		}
+	}
+	args, ok := c.args(s, xs)
+	if !ok {
+		return c.bad(e)
+	}
+	var fns []*fnDecl
+	for _, sc := range []*scope{in, c.metal} {
+		if y := sc.own(name); y != nil && y.kind == symFunc && len(fns) == 0 {
+			for _, d := range y.fns {
+				// The library's own: not what the program adds under the same name.
+				if d.bi != nil || !d.pos.Start.IsValid() {
+					fns = append(fns, d)
+				}
+			}
+		}
+	}
+	if len(fns) == 0 {
+		c.errorf(e, "compiler function '__metal_%s' is not supported", name)
+		return c.bad(e)
+	}
+	return c.callExpr(&overloadSet{Node: Node{T: types.Q(types.VoidType), Where: e.Start}, name: name, fns: fns, scope: s}, args, e)
 }
 
 // lambda is not supported: no kernel of the first version needs one.

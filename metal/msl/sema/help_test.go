@@ -26,6 +26,7 @@ func run(t testing.TB, src string) (*sema.Program, []string) {
 	prog, more := sema.Check(file, sema.Options{})
 	var errs []string
 	for _, d := range append(diags, more...) {
+		require.NotContains(t, d.Msg, "internal error")
 		if d.Severity == source.Error {
 			p := m.Position(d.Span.Start)
 			errs = append(errs, fmt.Sprintf("%d:%d: %s", p.Line-2, p.Col, d.Msg))

@@ -78,6 +78,11 @@ func (c *checker) initList(s *scope, q types.Qual, l *ast.InitList) Expr {
 		if t.Kind == types.Matrix {
 			return c.constructMatrix(s, t, l.Elems, l)
 		}
+		if len(l.Elems) > 1 && len(l.Elems) < t.N {
+			if e, ok := c.shortVector(s, t, l); ok {
+				return e
+			}
+		}
 		return c.constructVector(s, t, l.Elems, l)
 	}
 	if len(l.Elems) == 0 {
@@ -96,6 +101,21 @@ func (c *checker) initList(s *scope, q types.Qual, l *ast.InitList) Expr {
 	}
 	c.narrowing(e, t, l.Elems[0])
 	return c.coerce(e, q, "initialiser", l.Elems[0])
+}
+
+// shortVector fills a brace list of fewer scalars than the vector has with zeros.
+func (c *checker) shortVector(s *scope, t *types.Type, l *ast.InitList) (Expr, bool) {
+	xs := append([]ast.Expr{}, l.Elems...)
+	for _, x := range xs {
+		var e Expr
+		if tr := c.trap(func() { e = c.expr(s, x) }); tr.errs > 0 || !valueType(e).IsScalar() {
+			return nil, false
+		}
+	}
+	for len(xs) < t.N {
+		xs = append(xs, &ast.IntLit{Range: l.Range, Base: 10})
+	}
+	return c.constructVector(s, t, xs, l), true
 }
 
 func isDesignated(x ast.Expr) bool { _, ok := x.(*ast.DesignatedInit); return ok }

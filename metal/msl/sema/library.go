@@ -23,6 +23,9 @@ func (c *checker) initBuiltins() {
 				return &sym{kind: symTypeTmpl, mk: m}
 			}
 		}
+		if mode, ok := mathModes[name]; ok {
+			return &sym{kind: symConst, q: types.Q(types.IntType), val: &Value{I: int64(mode)}}
+		}
 		return nil
 	}
 	c.libraryScope(c.metal, "metal", MathDefault)
@@ -75,6 +78,10 @@ func (c *checker) libraryScope(s *scope, path string, mode MathMode) {
 		return s.syms[name]
 	}
 }
+
+// mathModes are the names that the compiler's own __metal_ functions take as their last
+// argument.
+var mathModes = map[string]MathMode{"__METAL_MAYBE_FAST_MATH__": MathDefault, "__METAL_FAST_MATH__": MathFast, "__METAL_PRECISE_MATH__": MathPrecise}
 
 func textureTmpl(name string) *builtinTypeTmpl {
 	p := tparam("Args", false, nil)

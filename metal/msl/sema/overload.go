@@ -596,6 +596,8 @@ func (c *checker) makeFunc(d *fnDecl, sig *ast.FuncDecl, sc *scope, name string)
 		f.Result = types.Q(d.rec.t)
 	case sig.Kind == ast.Conversion:
 		f.Result = c.typ(sc, sig.Name.Last().Conv)
+	case sig.Result == nil:
+		c.errorf(sig, "'%s' has no result type", name)
 	case hasAuto(sig.Result):
 		st.autoResult = true
 		f.Result = types.Q(types.VoidType)

@@ -1,6 +1,7 @@
 package sema
 
 import (
+	"slices"
 	"strings"
 
 	"minfer/metal/msl/ast"
@@ -185,7 +186,12 @@ func merge(a, b *sym) *sym {
 		return a
 	}
 	m := &sym{kind: symFunc, name: a.name, pos: a.pos}
-	m.fns = append(append(m.fns, a.fns...), b.fns...)
+	m.fns = append(m.fns, a.fns...)
+	for _, d := range b.fns {
+		if !slices.Contains(a.fns, d) {
+			m.fns = append(m.fns, d)
+		}
+	}
 	return m
 }
 

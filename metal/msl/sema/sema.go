@@ -51,14 +51,30 @@ func Check(file *ast.File, opt Options) (*Program, []source.Diag) {
 	c.sink = c.top
 	c.root = newScope(nsScope, nil)
 	c.initBuiltins()
+	c.checkAll(file)
+	return c.prog, c.diags()
+}
+
+// checkAll does the work. A fault of the checker itself fails the program, not the process.
+func (c *checker) checkAll(file *ast.File) {
+	defer func() {
+		if r := recover(); r != nil {
+			e := source.Errorf(file.Span(), "%s: %v", internalError, r)
+			c.top.diags = append(c.top.diags, e)
+			for _, k := range c.prog.Kernels {
+				k.Errors = append(k.Errors, e)
+			}
+		}
+	}()
 	for _, d := range file.Decls {
 		c.decl(c.root, d)
 		c.drain(&c.now)
 	}
 	c.drain(&c.later)
 	c.finish()
-	return c.prog, c.diags()
 }
+
+const internalError = "internal error of the checker"
 
 type checker struct {
 	opt       Options
