@@ -207,8 +207,8 @@ func (u *unroller) unroll(l *ir.Instr, n int) *ir.Instr {
 	blk := &ir.Instr{Op: ir.Block, Res: l.Res, Body: []*ir.Region{{}}, Pos: l.Pos}
 	out := &blk.Body[0].Instrs
 	carried := l.Args
+	c := &cloner{f: u.f, values: make([]ir.Value, len(u.f.Types)), targets: map[*ir.Instr]*ir.Instr{l: blk}}
 	for it := 0; it <= n; it++ {
-		c := &cloner{f: u.f, values: map[ir.Value]ir.Value{}, targets: map[*ir.Instr]*ir.Instr{l: blk}}
 		for k, a := range l.Body[0].Args {
 			c.values[a] = carried[k]
 		}
@@ -234,9 +234,11 @@ func (u *unroller) unroll(l *ir.Instr, n int) *ir.Instr {
 	return blk
 }
 
+// cloner copies instructions with new values. One copy after another may use the
+// same cloner, as each defines its values before it uses them.
 type cloner struct {
 	f       *ir.Func
-	values  map[ir.Value]ir.Value
+	values  []ir.Value // old value -> new, 0 for those from outside
 	targets map[*ir.Instr]*ir.Instr
 }
 
@@ -246,7 +248,7 @@ func (c *cloner) list(vs []ir.Value) []ir.Value {
 	}
 	out := make([]ir.Value, len(vs))
 	for k, v := range vs {
-		if w, ok := c.values[v]; ok {
+		if w := c.values[v]; w != 0 {
 			v = w
 		}
 		out[k] = v
