@@ -46,6 +46,8 @@ func TestJudge(t *testing.T) {
 		{"another kind", "threadgroup-race", "", nil, []*san.Finding{bounds}, "expected threadgroup-race, found out-of-bounds at k.metal:21:2"},
 		{"another kind beside", "threadgroup-race", "", nil, []*san.Finding{race, bounds}, "found out-of-bounds at k.metal:21:2 beside threadgroup-race"},
 		{"another kind allowed", "threadgroup-race", "out-of-bounds", nil, []*san.Finding{race, bounds}, ""},
+		{"order-dependent beside a race", "threadgroup-race", "", nil, []*san.Finding{race, finding(san.KindOrderDependent)}, ""},
+		{"order-dependent beside a nan", "nan", "", nil, []*san.Finding{finding(san.KindNaN, 3), finding(san.KindOrderDependent)}, "found order-dependent (m) beside nan"},
 		{"the allowed one alone", "threadgroup-race", "out-of-bounds", nil, []*san.Finding{bounds}, "expected threadgroup-race, found none"},
 		{"one of two kinds", "nan threadgroup-race", "", nil, []*san.Finding{race}, ""},
 		{"line of the second side", "threadgroup-race", "", &Where{Lines: &[2]int{32, 32}}, []*san.Finding{race}, ""},

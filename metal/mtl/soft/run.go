@@ -256,6 +256,16 @@ func (e *execution) prepare(d *dispatch) *launch {
 	return l
 }
 
+// memory is the content of one of the bound buffers.
+func (l *launch) memory(b *san.Buffer) []byte {
+	for _, w := range l.Windows {
+		if w.Buffer != nil && w.Buffer.San == b {
+			return w.Buffer.Data
+		}
+	}
+	return nil
+}
+
 // dispatch runs one launch. A panic of the interpreter is an error of the submit.
 func (e *execution) dispatch(ctx context.Context, d *dispatch, l *launch) (err error) {
 	e.ring.Add(d.Label)
@@ -266,6 +276,7 @@ func (e *execution) dispatch(ctx context.Context, d *dispatch, l *launch) (err e
 	}()
 	if e.check.Mode() != san.Off {
 		l.San = e.check.Begin(l.watched, l.Threads)
+		l.San.Memory = l.memory
 	}
 	counters, err := d.pipeline.program.Run(ctx, &l.Launch)
 	if err != nil {

@@ -269,11 +269,15 @@ func (c *Checker) outputFinding(kind string, x *output) *Finding {
 // buffer, of elemSize bytes; detail says what is wrong with the first. It needs
 // the buffer to be an Output.
 func (c *Checker) WrongElements(kind string, b *Buffer, elemSize int, elements []int, detail string) {
+	c.wrongElements(c.outputs, kind, b, elemSize, elements, detail)
+}
+
+func (c *Checker) wrongElements(outputs []*output, kind string, b *Buffer, elemSize int, elements []int, detail string) {
 	byPlace := map[string]*Finding{}
 	for _, e := range elements {
 		at := e * elemSize
 		f := &Finding{Kind: kind, Severity: Error, Buffer: b.Name, Space: "device", Access: "write", Allocation: b.Size, ElementSize: elemSize}
-		for _, x := range c.outputs {
+		for _, x := range outputs {
 			if x.buf != b || at < x.off || at >= x.off+x.n {
 				continue
 			}
@@ -307,12 +311,16 @@ func (c *Checker) WrongElements(kind string, b *Buffer, elemSize int, elements [
 // CheckNaN reports the NaN elements of an output that some thread wrote. data is
 // the buffer's content, t its element type; types without NaN have none.
 func (c *Checker) CheckNaN(b *Buffer, data []byte, t ir.Type) {
+	c.checkNaN(c.outputs, b, data, t)
+}
+
+func (c *Checker) checkNaN(outputs []*output, b *Buffer, data []byte, t ir.Type) {
 	size := map[ir.Type]int{ir.F32: 4, ir.F16: 2, ir.BF16: 2}[t]
 	if size == 0 || c.mode < Mem {
 		return
 	}
 	var wrong []int
-	for _, x := range c.outputs {
+	for _, x := range outputs {
 		if x.buf != b {
 			continue
 		}
@@ -323,7 +331,7 @@ func (c *Checker) CheckNaN(b *Buffer, data []byte, t ir.Type) {
 		}
 	}
 	if len(wrong) > 0 {
-		c.WrongElements(KindNaN, b, size, wrong, "is NaN")
+		c.wrongElements(outputs, KindNaN, b, size, wrong, "is NaN")
 	}
 }
 

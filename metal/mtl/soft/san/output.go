@@ -62,6 +62,7 @@ type output struct {
 	off, n   int
 	elemSize int
 	elem     string
+	scalar   ir.Type // of a binding's output
 	written  *bitmap
 	runs     []*Run
 	argument string

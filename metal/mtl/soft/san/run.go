@@ -90,6 +90,9 @@ type Run struct {
 	// and threadgroup arguments; an unbound buffer is an object of size 0. Statics
 	// and Allocas go by their index likewise.
 	Params, Statics, Allocas []*Object
+	// Memory gives a buffer's content at End, for the NaN check of outputs that the
+	// dispatch asks for; nil leaves it out.
+	Memory func(b *Buffer) []byte
 	// Threadgroup is the size of a threadgroup's memory: arguments, then variables,
 	// each at its object's Base.
 	Threadgroup int
@@ -196,7 +199,9 @@ func (r *Run) bind(o *Object, b Binding, u *uses) {
 		wanted = wanted || x.buf == b.Buffer
 	}
 	if b.Output {
-		r.outputs = append(r.outputs, newOutput(b.Buffer, b.Offset, b.Length, o.ElemSize, o.Elem))
+		x := newOutput(b.Buffer, b.Offset, b.Length, o.ElemSize, o.Elem)
+		x.scalar = r.d.Kernel.Params[b.Param].Scalar
+		r.outputs = append(r.outputs, x)
 	}
 	o.Mark = writes && (wanted || o.Poison)
 	o.buf = r.tracked(b.Buffer)
@@ -280,6 +285,9 @@ func (r *Run) End() {
 	for _, x := range r.outputs {
 		x.take(r)
 		r.c.checkOutput(x)
+		if r.Memory != nil {
+			r.c.checkNaN([]*output{x}, x.buf, r.Memory(x.buf), x.scalar)
+		}
 	}
 	for _, x := range r.c.outputs {
 		x.take(r)

@@ -287,12 +287,23 @@ func TestOutputs(t *testing.T) {
 	put(0, 30, r.run.Params[2], 7, 1, 0)
 	data[3], data[2] = 0x7f, 0xc0 // element 0
 	data[4*160+3], data[4*160+2] = 0xff, 0xff
+	whole := make([]byte, 4096)
+	whole[4*7+2], whole[4*7+3] = 0xc0, 0xff
+	r.run.Memory = func(b *Buffer) []byte {
+		require.Equal(t, r.bufs[1], b)
+		return whole
+	}
 	r.run.End()
 	r.c.Finish()
 	r.c.CheckNaN(r.bufs[2], data, ir.F32)
 	r.c.WrongElements(KindMismatch, r.bufs[2], 4, []int{33, 34}, "is 1, want 2")
 	fs := r.c.Report().Findings
-	require.Len(t, fs, 3)
+	require.Len(t, fs, 4)
+	require.Equal(t, KindNaN, fs[0].Kind)
+	require.Equal(t, "out1", fs[0].Argument)
+	require.Equal(t, &[2]int64{28, 32}, fs[0].Bytes)
+	require.Equal(t, 3, fs[0].Sides[0].Line)
+	fs = fs[1:]
 	require.Equal(t, KindUnwrittenOutput, fs[0].Kind)
 	require.Equal(t, 4, fs[0].Sides[0].Line, "the stores to the argument")
 	// 32-g elements of each group are written, none of group 5, one of group 31.
