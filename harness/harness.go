@@ -4,8 +4,7 @@
 //
 // It knows no op, no model and no device: suites build [Case] values and hand
 // them to a [Runner], which gives a [Report]; the commands choose the format and
-// turn the report into an exit code. It imports the standard library and gonum
-// only (tables are drawn by tablewriter).
+// turn the report into an exit code.
 //
 // A Case's Run is called from one goroutine, in order. Nothing else here holds
 // state, so values may be shared freely once built.

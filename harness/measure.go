@@ -11,6 +11,8 @@ import (
 // Side is one of several things that are measured against each other.
 type Side struct {
 	Name string
+	// Setup prepares a round, outside of the clock; nil for nothing to do.
+	Setup func(ctx context.Context) error
 	// Round does one fixed piece of work.
 	Round func(ctx context.Context) error
 }
@@ -26,12 +28,19 @@ func Interleave(ctx context.Context, warmup, rounds int, seed uint64, sides []Si
 			if err := ctx.Err(); err != nil {
 				return times, err
 			}
+			if setup := sides[i].Setup; setup != nil {
+				if err := setup(ctx); err != nil {
+					return times, fmt.Errorf("%s: %w", sides[i].Name, err)
+				}
+			}
 			start := time.Now()
-			if err := sides[i].Round(ctx); err != nil {
+			err := sides[i].Round(ctx)
+			elapsed := time.Since(start)
+			if err != nil {
 				return times, fmt.Errorf("%s: %w", sides[i].Name, err)
 			}
 			if round >= warmup {
-				times[i] = append(times[i], time.Since(start))
+				times[i] = append(times[i], elapsed)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -169,7 +170,7 @@ func TestFormatsRead(t *testing.T) {
 func TestInterleave(t *testing.T) {
 	var order []string
 	side := func(name string) Side {
-		return Side{name, func(context.Context) error { order = append(order, name); return nil }}
+		return Side{Name: name, Round: func(context.Context) error { order = append(order, name); return nil }}
 	}
 	times, err := Interleave(context.Background(), 2, 9, 1, []Side{side("a"), side("b"), side("c")})
 	require.NoError(t, err)
@@ -188,6 +189,43 @@ func TestInterleave(t *testing.T) {
 	for _, side := range times {
 		require.Len(t, side, 9, "warm-up is not kept")
 	}
+}
+
+// Setup comes before each round of its own side, and its time is not the
+// round's. (The clock is synctest's.)
+func TestInterleaveSetup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready := map[string]bool{}
+		side := func(name string, d time.Duration) Side {
+			return Side{Name: name,
+				Setup: func(context.Context) error { time.Sleep(time.Hour); ready[name] = true; return nil },
+				Round: func(context.Context) error {
+					time.Sleep(d)
+					require.Equal(t, map[string]bool{name: true}, ready)
+					clear(ready)
+					return nil
+				}}
+		}
+		times, err := Interleave(context.Background(), 1, 2, 1, []Side{side("a", time.Second), side("b", time.Minute)})
+		require.NoError(t, err)
+		require.Equal(t, [][]time.Duration{{time.Second, time.Second}, {time.Minute, time.Minute}}, times)
+	})
+}
+
+func TestInterleaveErrors(t *testing.T) {
+	broken := errors.New("broken")
+	fails := func(context.Context) error { return broken }
+	works := func(context.Context) error { return nil }
+	_, err := Interleave(context.Background(), 0, 1, 1, []Side{{Name: "a", Round: fails}})
+	require.EqualError(t, err, "a: broken")
+	_, err = Interleave(context.Background(), 0, 1, 1, []Side{{Name: "b", Setup: fails, Round: works}})
+	require.EqualError(t, err, "b: broken")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	stops := func(context.Context) error { cancel(); return nil }
+	times, err := Interleave(ctx, 0, 3, 1, []Side{{Name: "c", Round: stops}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, times[0], 1, "the rounds so far")
 }
 
 func TestMedian(t *testing.T) {

@@ -112,13 +112,13 @@ func Run(ctx context.Context, lib *llamacpp.Lib, o Options) (*Record, error) {
 	for i := range tokens {
 		tokens[i] = int32((i*7919 + 13) % (m.NVocab - 1))
 	}
-	if err := rec.measure(ctx, o, fmt.Sprintf("prefill %d", o.Prompt), o.Prompt, sides, nil, func(c contender) error {
+	if err := rec.measure(ctx, o, fmt.Sprintf("prefill %d", o.Prompt), o.Prompt, 0, sides, nil, func(c contender) error {
 		return c.eval(tokens[:o.Prompt])
 	}); err != nil {
 		return nil, err
 	}
 	limit := newReadLoop(o.Threads)
-	err = rec.measure(ctx, o, fmt.Sprintf("decode %d at depth %d", o.Generate, o.Depth), o.Generate, sides, limit, func(c contender) error {
+	err = rec.measure(ctx, o, fmt.Sprintf("decode %d at depth %d", o.Generate, o.Depth), o.Generate, o.Depth, sides, limit, func(c contender) error {
 		for i := range o.Generate {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -132,41 +132,35 @@ func Run(ctx context.Context, lib *llamacpp.Lib, o Options) (*Record, error) {
 	return rec, err
 }
 
-// measure interleaves the sides of one test. A side is reset, and for a test
-// that has a limit filled to the depth, outside of the clock.
-func (rec *Record) measure(ctx context.Context, o Options, test string, n int, sides []contender, limit *readLoop, work func(contender) error) error {
-	samples := make([][]time.Duration, len(sides))
+// measure interleaves the sides of one test of n tokens. A side is reset and its
+// cache filled to the depth outside of the clock. With a limit, that takes part
+// too, and the rates are put beside it.
+func (rec *Record) measure(ctx context.Context, o Options, test string, n, depth int, sides []contender, limit *readLoop, work func(contender) error) error {
 	var measured []harness.Side
-	for i, c := range sides {
-		measured = append(measured, harness.Side{Name: c.name, Round: func(context.Context) error {
-			if err := c.reset(); err != nil {
-				return err
-			}
-			if limit != nil && o.Depth > 0 {
-				if err := c.eval(make([]int32, o.Depth)); err != nil {
+	for _, c := range sides {
+		measured = append(measured, harness.Side{Name: c.name,
+			Setup: func(context.Context) error {
+				if err := c.reset(); err != nil || depth == 0 {
 					return err
 				}
-			}
-			start := time.Now()
-			err := work(c)
-			samples[i] = append(samples[i], time.Since(start))
-			return err
-		}})
+				return c.eval(make([]int32, depth))
+			},
+			Round: func(context.Context) error { return work(c) }})
 	}
 	if limit != nil {
-		measured = append(measured, harness.Side{Name: "read loop", Round: func(context.Context) error { return limit.round() }})
+		measured = append(measured, harness.Side{Name: "read loop", Round: func(context.Context) error { limit.round(); return nil }})
 	}
-	if _, err := harness.Interleave(ctx, 1, o.Rounds, o.Seed, measured); err != nil {
+	samples, err := harness.Interleave(ctx, 1, o.Rounds, o.Seed, measured)
+	if err != nil {
 		return err
 	}
 	best := 0.0
 	first := len(rec.Rows)
 	for i, c := range sides {
-		kept := samples[i][1:] // the first was the warm-up
-		rate := float64(n) / harness.Median(kept).Seconds()
-		row := Row{Test: test, Side: c.name, Tokens: n, Samples: kept, Rate: rate}
+		rate := float64(n) / harness.Median(samples[i]).Seconds()
+		row := Row{Test: test, Side: c.name, Tokens: n, Samples: samples[i], Rate: rate}
 		if limit != nil {
-			row.ReadRate = limit.rate()
+			row.ReadRate = limit.rate(samples[len(sides)])
 			row.OfLimit = rate * float64(rec.Weights) / row.ReadRate
 		}
 		if i > 0 {
@@ -260,7 +254,6 @@ func weightBytes(m *model.Model) int64 {
 type readLoop struct {
 	data    []uint64
 	threads int
-	times   []time.Duration
 	sum     uint64 // keeps the loop alive
 }
 
@@ -275,10 +268,10 @@ func newReadLoop(threads int) *readLoop {
 	return l
 }
 
-func (l *readLoop) round() error {
+// round reads the buffer once.
+func (l *readLoop) round() {
 	sums := make([]uint64, l.threads)
 	var wg sync.WaitGroup
-	start := time.Now()
 	for t := range l.threads {
 		part := l.data[len(l.data)/l.threads*t:][:len(l.data)/l.threads]
 		wg.Go(func() {
@@ -294,16 +287,14 @@ func (l *readLoop) round() error {
 		})
 	}
 	wg.Wait()
-	l.times = append(l.times, time.Since(start))
 	for _, s := range sums {
 		l.sum += s
 	}
 	runtime.KeepAlive(l.sum)
-	return nil
 }
 
 // rate is the fastest round's, in bytes a second: a limit is what the machine
 // can do.
-func (l *readLoop) rate() float64 {
-	return float64(8*len(l.data)) / slices.Min(l.times).Seconds()
+func (l *readLoop) rate(rounds []time.Duration) float64 {
+	return float64(8*len(l.data)) / slices.Min(rounds).Seconds()
 }
