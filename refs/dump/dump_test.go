@@ -107,7 +107,6 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, []int{CellDim, 2}, r.Nodes[2].Dims, "kq grows with the position")
 	require.Equal(t, []int{1}, r.Nodes[4].Dims, "a constant 1 does not")
 	require.Equal(t, int32(12), r.Header.Token(2))
-	require.Equal(t, "m.q4_0.f16.avx2.dump", r.Header.FileName())
 	require.False(t, Equal(r, sample(t, 2, 0)))
 	require.False(t, Equal(r, sample(t, 3, 1)))
 }

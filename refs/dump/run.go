@@ -46,12 +46,6 @@ func (h *Header) Token(pos int) int32 {
 	return h.Generated[pos-len(h.Prompt)]
 }
 
-// FileName is the name that a recorded run has in a directory of them:
-// "tiny-qwen2.q4_K_M.f16.avx2.dump".
-func (h *Header) FileName() string {
-	return h.Model + "." + h.Weights + "." + h.KV + "." + h.Level + ".dump"
-}
-
 // CellDim as a dimension of a Node stands for pos+1, the number of cells that
 // the position attends to.
 const CellDim = 0

@@ -58,7 +58,7 @@ func (r run) id() harness.ID {
 		harness.P("model", r.source.name), harness.P("weights", weights), harness.P("kv", r.kv)}}
 }
 
-// FileName is the recorded run's name in the dumps directory.
+// fileName is the recorded run's name in the dumps directory.
 func (r run) fileName() string {
 	return fmt.Sprintf("%s.%s.%s.dump", r.source.name, r.weights, r.kv)
 }
@@ -95,7 +95,7 @@ func (r run) verify(ctx context.Context, env *suites.Env) (harness.Result, error
 		if want, err = r.live(env.Oracle, path, m, everyPosition); err != nil {
 			return harness.Result{}, err
 		}
-	} else if want, err = r.recorded(env.Dumps); err != nil {
+	} else if want, err = r.recorded(env.Dumps, path); err != nil {
 		return harness.Result{}, err
 	} else if want == nil {
 		return harness.Refused("no recorded run %s; a live comparison needs --llama", r.fileName()), nil
@@ -130,8 +130,9 @@ func (r run) live(lib *llamacpp.Lib, path string, m *model.Model, keep int) (*du
 	return b.Finish(generated)
 }
 
-// recorded reads the run's file, nil when there is none.
-func (r run) recorded(dir fs.FS) (*dump.Run, error) {
+// recorded reads the run's file, nil when there is none. The values of another
+// model file, level or setting say nothing about this case: an error.
+func (r run) recorded(dir fs.FS, path string) (*dump.Run, error) {
 	if dir == nil {
 		return nil, nil
 	}
@@ -146,8 +147,24 @@ func (r run) recorded(dir fs.FS) (*dump.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.fileName(), err)
 	}
+	sum, err := fileHash(path)
+	if err != nil {
+		return nil, err
+	}
+	h := run.Header
+	for _, pin := range []struct{ what, got, want string }{
+		{"model", h.Model, r.source.name}, {"weights", h.Weights, r.weights}, {"kv", h.KV, r.kv.String()},
+		{"level", h.Level, level}, {"model_sha256", h.ModelSHA256, sum},
+	} {
+		if pin.got != pin.want {
+			return nil, fmt.Errorf("%s: recorded with %s %q, this case has %q", r.fileName(), pin.what, pin.got, pin.want)
+		}
+	}
 	return run, nil
 }
+
+// level is the arithmetic level (docs/numerics.md section 1) of recorded runs.
+const level = "avx2"
 
 // compare evaluates the run's tokens with the engine and checks every value.
 func compare(ctx context.Context, backend graph.Backend, m *model.Model, kv gguf.Type, want *dump.Run) (harness.Result, error) {
@@ -191,6 +208,9 @@ func compare(ctx context.Context, backend graph.Backend, m *model.Model, kv gguf
 // costs no history. keep is the number of positions with full values in the
 // runs of f16 weights; the others keep hashes.
 func Record(env *suites.Env, dir, command string, keep int, progress func(file string, changed bool)) error {
+	if got := env.Oracle.Level(); got != level {
+		return fmt.Errorf("the library's variant %s computes level %s: recorded runs want %s", env.Oracle.Variant(), got, level)
+	}
 	for _, r := range runs(env) {
 		changed, err := r.record(env, dir, command, keep)
 		if err != nil {
