@@ -25,7 +25,7 @@ type Suite struct{}
 // Name is "graph".
 func (Suite) Name() string { return "graph" }
 
-// promptTokens is enough for every cut below and for two windows of nothing.
+// promptTokens is more than the largest cut below and a multiple of none but 1.
 const promptTokens = 41
 
 // Cases lists the checks for every model of the environment.

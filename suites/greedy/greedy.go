@@ -139,8 +139,11 @@ func (r run) verify(ctx context.Context, env *suites.Env, known golden) (harness
 		return harness.Result{}, err
 	}
 	got, err := generate(ctx, backend, m, r.kv, t.Encode(prompts[r.prompt], tokenizer.Options{}))
-	if err != nil {
-		return harness.Result{}, err
+	switch {
+	case ctx.Err() != nil:
+		return harness.Result{}, ctx.Err()
+	case err != nil:
+		return harness.Failed("%v", err), nil
 	}
 	if !slices.Equal(got, want.Tokens) {
 		at := 0
