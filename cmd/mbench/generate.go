@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"minfer/cmd/internal/cli"
-	"minfer/cpu"
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
 	"minfer/engine/lever"
@@ -108,8 +107,8 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if b, ok := backend.(*cpu.Backend); ok {
-		defer b.Close()
+	if c, ok := backend.(io.Closer); ok {
+		defer c.Close()
 	}
 	exec := graph.ExecOptions{}
 	if levers.GraphTrace {

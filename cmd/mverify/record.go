@@ -18,8 +18,8 @@ import (
 
 const recordUsage = `
 mverify record evaluates the embedded and synthetic models with llama.cpp and
-writes what the suites dumps and greedy compare with when the library is not at
-hand. A file whose content would not change is left alone.
+writes what the suites dumps, tokenizer and greedy compare with when the library
+is not at hand. A file whose content would not change is left alone.
 
 usage: mverify record --llama DIR [flags]
 `
