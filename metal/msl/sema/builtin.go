@@ -60,7 +60,7 @@ func (c *checker) callBuiltin(k *cand, q *callReq) Expr {
 			all = all && a.Const() != nil
 		}
 		if all && len(args) > 0 {
-			if v := (&evaluator{c: c, frame: map[*Var]*Value{}}).builtin(b); v != nil {
+			if v := (&evaluator{c: c, exact: true, frame: map[*Var]*Value{}}).builtin(b); v != nil {
 				b.Val = v
 			}
 		}

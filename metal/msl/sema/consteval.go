@@ -2,6 +2,7 @@ package sema
 
 import (
 	"math"
+	"math/bits"
 
 	"minfer/metal/msl/ast"
 	"minfer/metal/msl/types"
@@ -13,6 +14,7 @@ const whyFuncConst = "it depends on a function constant, whose value is known on
 // evaluator computes constant expressions, calls of constexpr functions included.
 type evaluator struct {
 	c     *checker
+	exact bool // only functions whose result does not depend on the library's accuracy
 	frame map[*Var]*Value
 	why   string
 	depth int
@@ -643,6 +645,28 @@ func (ev *evaluator) builtin(e *Builtin) *Value {
 	case IFloor, ICeil, ITrunc, IRint, ISqrt:
 		f := map[Intrinsic]func(float64) float64{IFloor: math.Floor, ICeil: math.Ceil, ITrunc: math.Trunc, IRint: math.RoundToEven, ISqrt: math.Sqrt}[e.Op]
 		return ev.each1(t, args[0], func(t *types.Type, x *Value) *Value { return &Value{F: roundFloat(f(x.F), t.Kind)} })
+	case IClz, ICtz, IPopcount:
+		return ev.each1(t, args[0], func(t *types.Type, x *Value) *Value {
+			n := t.Size() * 8
+			b := x.Bits(t.Kind)
+			switch e.Op {
+			case IClz:
+				return &Value{I: int64(bits.LeadingZeros64(b) - 64 + n)}
+			case ICtz:
+				return &Value{I: int64(min(bits.TrailingZeros64(b), n))}
+			}
+			return &Value{I: int64(bits.OnesCount64(b))}
+		})
+	case IExp, IExp2, ILog, ILog2, ILog10, ISin, ICos, ITanh:
+		if ev.exact {
+			break
+		}
+		f := map[Intrinsic]func(float64) float64{IExp: math.Exp, IExp2: math.Exp2, ILog: math.Log, ILog2: math.Log2, ILog10: math.Log10, ISin: math.Sin, ICos: math.Cos, ITanh: math.Tanh}[e.Op]
+		return ev.each1(t, args[0], func(t *types.Type, x *Value) *Value { return &Value{F: roundFloat(f(x.F), t.Kind)} })
+	case IPow:
+		if !ev.exact && t.IsScalar() {
+			return &Value{F: roundFloat(math.Pow(args[0].F, args[1].F), t.Kind)}
+		}
 	case ISelect:
 		if t.IsScalar() {
 			if args[2].I != 0 {

@@ -259,7 +259,7 @@ func (c *checker) standard(e Expr, from, to *types.Type) (step, rank) {
 			return 0, rankNone
 		}
 		a, b := from.Of, to.Of
-		if !types.SameSpace(a.Space, b.Space) || a.Const && !b.Const || a.Volatile && !b.Volatile {
+		if !types.SameSpace(a.Space, b.Space) || a.Const && !b.Const && a.Space != types.Constant || a.Volatile && !b.Volatile {
 			return 0, rankNone
 		}
 		if types.Identical(a.T, b.T) {
@@ -377,7 +377,7 @@ func (c *checker) bindRef(e Expr, to types.Qual, build bool) (Expr, rank) {
 	q := e.Type()
 	if e.Lvalue() && !isSwizzleOfMany(e) {
 		same := types.Identical(q.T, of.T) || q.T.Kind == types.Array && of.T.Kind == types.Array && q.T.N == of.T.N && types.Identical(q.T.Of.T, of.T.Of.T)
-		if (same || derivesFrom(q.T, of.T)) && types.SameSpace(q.Space, of.Space) && (of.Const || !q.Const) && (of.Volatile || !q.Volatile) {
+		if (same || derivesFrom(q.T, of.T)) && types.SameSpace(q.Space, of.Space) && (of.Const || !q.Const || of.Space == types.Constant) && (of.Volatile || !q.Volatile) {
 			r := rankExact
 			if of.Const && !q.Const {
 				r = rankQual

@@ -302,7 +302,12 @@ func (c *checker) deduceNamed(b *bindings, n *ast.NamedType, A types.Qual) bool 
 	case y.tmpl != nil:
 		for r := recordOf(A.T); r != nil; r = r.base {
 			if r.tmpl == y.tmpl {
-				return c.deduceArgs(b, last.Args, r.args)
+				// Arguments that are not written are the defaults; conversion checks them.
+				as := r.args
+				if n := len(last.Args); n > 0 && n < len(as) && !last.Args[n-1].Pack {
+					as = as[:n]
+				}
+				return c.deduceArgs(b, last.Args, as)
 			}
 		}
 		return false

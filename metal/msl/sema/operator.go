@@ -491,7 +491,11 @@ func (c *checker) compoundOperator(s *scope, x *ast.AssignExpr, l, r Expr) (Expr
 		return nil, false
 	}
 	if l.Type().T.Kind != types.Struct {
-		v, rk := c.implicit(r, types.Q(valueType(l)), true)
+		to := valueType(l)
+		if to.Kind == types.Pointer {
+			to = types.LongType
+		}
+		v, rk := c.implicit(r, types.Q(to), true)
 		if rk == rankNone {
 			return c.userOperator(s, x.Op, []Expr{l, r}, x)
 		}
