@@ -240,13 +240,26 @@ type cloner struct {
 	f       *ir.Func
 	values  []ir.Value // old value -> new, 0 for those from outside
 	targets map[*ir.Instr]*ir.Instr
+	// Room for copies: many small allocations would keep the collector busy.
+	instrs []ir.Instr
+	room   []ir.Value
+}
+
+// take makes room for n values.
+func (c *cloner) take(n int) []ir.Value {
+	if len(c.room) < n {
+		c.room = make([]ir.Value, max(1024, n))
+	}
+	vs := c.room[:n:n]
+	c.room = c.room[n:]
+	return vs
 }
 
 func (c *cloner) list(vs []ir.Value) []ir.Value {
 	if len(vs) == 0 {
 		return nil
 	}
-	out := make([]ir.Value, len(vs))
+	out := c.take(len(vs))
 	for k, v := range vs {
 		if w := c.values[v]; w != 0 {
 			v = w
@@ -260,7 +273,7 @@ func (c *cloner) define(vs []ir.Value) []ir.Value {
 	if len(vs) == 0 {
 		return nil
 	}
-	out := make([]ir.Value, len(vs))
+	out := c.take(len(vs))
 	for k, v := range vs {
 		out[k] = c.f.NewValue(c.f.Types[v])
 		c.values[v] = out[k]
@@ -269,7 +282,12 @@ func (c *cloner) define(vs []ir.Value) []ir.Value {
 }
 
 func (c *cloner) instr(i *ir.Instr) *ir.Instr {
-	j := &ir.Instr{Op: i.Op, Imm: i.Imm, Mem: i.Mem, Pos: i.Pos, Target: i.Target}
+	if len(c.instrs) == 0 {
+		c.instrs = make([]ir.Instr, 256)
+	}
+	j := &c.instrs[0]
+	c.instrs = c.instrs[1:]
+	*j = ir.Instr{Op: i.Op, Imm: i.Imm, Mem: i.Mem, Pos: i.Pos, Target: i.Target}
 	if t, ok := c.targets[i.Target]; ok && i.Target != nil {
 		j.Target = t
 	}
@@ -278,7 +296,7 @@ func (c *cloner) instr(i *ir.Instr) *ir.Instr {
 		c.targets[i] = j
 	}
 	for _, r := range i.Body {
-		s := &ir.Region{Args: c.define(r.Args)}
+		s := &ir.Region{Args: c.define(r.Args), Instrs: make([]*ir.Instr, 0, len(r.Instrs))}
 		for _, k := range r.Instrs {
 			s.Instrs = append(s.Instrs, c.instr(k))
 		}
