@@ -19,6 +19,10 @@
 // a warp do not run in step, so the emitter keeps the mask of active lanes where
 // lanes that diverge meet simdgroup functions, and passes it to each.
 //
+// A GPU can't stop a kernel of a process that should go on, so a kernel has to end
+// by itself: with [Options.Poll] every loop looks now and then at a word that a
+// launch sets at its deadline.
+//
 // Emit is pure. A Driver and what it makes are bound to one context and may be
 // used from several goroutines, one call at a time; each locks its thread.
 package cuda

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -25,19 +26,23 @@ const (
 	funcAttrRegisters    = 4
 	funcSetDynamicShared = 8
 	maxPlainShared       = 48 << 10
+	hostMapped           = 2
 )
 
 // Driver is one GPU, in its primary context. Calls are one at a time; it is safe
 // for concurrent use.
 type Driver struct {
-	mu      sync.Mutex
-	device  int32
-	ctx     uintptr
-	name    string
-	version int32
-	attrs   [3]int32
-	closed  bool
-	fn      struct {
+	mu       sync.Mutex
+	device   int32
+	ctx      uintptr
+	name     string
+	version  int32
+	attrs    [3]int32
+	closed   bool
+	lost     error   // why nothing runs any more
+	stop     *uint32 // page-locked, seen by kernels at stopAddr
+	stopAddr uint64
+	fn       struct {
 		init          func(flags uint32) int32
 		version       func(v *int32) int32
 		count         func(n *int32) int32
@@ -64,6 +69,8 @@ type Driver struct {
 		eventElapsed  func(ms *float32, start, end uintptr) int32
 		eventDestroy  func(ev uintptr) int32
 		errorName     func(code int32, s **byte) int32
+		hostAlloc     func(p *unsafe.Pointer, n uintptr, flags uint32) int32
+		hostAddress   func(addr *uint64, p unsafe.Pointer, flags uint32) int32
 	}
 }
 
@@ -87,6 +94,7 @@ func OpenDriver(n int) (*Driver, error) {
 		{"cuMemcpyHtoD_v2", &f.toDevice}, {"cuMemcpyDtoH_v2", &f.toHost}, {"cuMemsetD8_v2", &f.fill}, {"cuLaunchKernel", &f.launch},
 		{"cuEventCreate", &f.eventCreate}, {"cuEventRecord", &f.eventRecord}, {"cuEventQuery", &f.eventQuery},
 		{"cuEventElapsedTime", &f.eventElapsed}, {"cuEventDestroy_v2", &f.eventDestroy}, {"cuGetErrorName", &f.errorName},
+		{"cuMemHostAlloc", &f.hostAlloc}, {"cuMemHostGetDevicePointer_v2", &f.hostAddress},
 	} {
 		if err := bind(lib, x.name, x.ptr); err != nil {
 			return nil, fmt.Errorf("cuda: driver: %w", err)
@@ -120,6 +128,18 @@ func OpenDriver(n int) (*Driver, error) {
 	if err := d.check("context", f.retain(&d.ctx, d.device)); err != nil {
 		return nil, err
 	}
+	err = d.do(func() error {
+		var p unsafe.Pointer
+		if err := d.check("page-locked memory", f.hostAlloc(&p, 4, hostMapped)); err != nil {
+			return err
+		}
+		d.stop = (*uint32)(p)
+		*d.stop = 0
+		return d.check("address of page-locked memory", f.hostAddress(&d.stopAddr, p, 0))
+	})
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	return d, nil
 }
 
@@ -152,6 +172,9 @@ func (d *Driver) do(f func() error) error {
 	if d.closed {
 		return errors.New("cuda: the driver is closed")
 	}
+	if d.lost != nil {
+		return d.lost
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := d.check("context", d.fn.setCurrent(d.ctx)); err != nil {
@@ -180,7 +203,10 @@ func (d *Driver) Close() error {
 		return nil
 	}
 	d.closed = true
-	return d.check("release of the context", d.fn.release(d.device))
+	if d.lost != nil {
+		return nil // a release would wait for the kernel
+	}
+	return d.check("release of the context", d.fn.release(d.device)) // the page-locked word goes with it
 }
 
 // Memory is an allocation on the GPU, aligned to 256 bytes.
@@ -317,117 +343,193 @@ type Launch struct {
 	Repeat int
 }
 
-// Launch runs a kernel, waits, and gives the GPU's time for all repetitions. When
-// the context is done first it returns at once; the kernel can't be stopped.
-func (k *Kernel) Launch(ctx context.Context, l Launch) (time.Duration, error) {
+// call is a checked launch, ready for the queue.
+type call struct {
+	k       *Kernel
+	groups  [3]uint32
+	threads uint32
+	shared  uint32
+	geometry
+	args []uint64 // by Param: an address, or an offset in shared memory
+}
+
+// geometry is launch_t of device/base.cuh.
+type geometry struct {
+	threads, tg [3]uint32
+	stop        uint64
+}
+
+func (k *Kernel) prepare(l Launch) (*call, error) {
 	f := k.src.Func
-	fail := func(format string, args ...any) (time.Duration, error) {
-		return 0, fmt.Errorf("cuda: kernel %s: launch: %s", f.Name, fmt.Sprintf(format, args...))
+	fail := func(format string, args ...any) (*call, error) {
+		return nil, fmt.Errorf("cuda: kernel %s: launch: %s", f.Name, fmt.Sprintf(format, args...))
 	}
 	if len(l.Args) != len(f.Params) || len(l.Offsets) != len(f.Params) || len(l.ThreadgroupBytes) != len(f.Params) {
 		return fail("%d arguments, %d offsets and %d sizes, expected %d of each", len(l.Args), len(l.Offsets), len(l.ThreadgroupBytes), len(f.Params))
 	}
-	var geometry struct{ threads, tg [3]uint32 }
-	var groups [3]uint32
+	c := &call{k: k}
+	c.stop = k.d.stopAddr
 	threads := 1
-	for c := range 3 {
-		if l.Grid[c] < 1 || l.Threadgroup[c] < 1 || l.Threadgroup[c] > 1024 || l.Grid[c] > 1<<31-1 {
+	for n := range 3 {
+		if l.Grid[n] < 1 || l.Threadgroup[n] < 1 || l.Threadgroup[n] > 1024 || l.Grid[n] > 1<<32-1 {
 			return fail("grid %v, threadgroup %v", l.Grid, l.Threadgroup)
 		}
-		g := l.Grid[c]
+		groups := l.Grid[n]
 		if l.Ragged {
-			geometry.threads[c] = uint32(g)
-			g = (g + l.Threadgroup[c] - 1) / l.Threadgroup[c]
+			c.geometry.threads[n] = uint32(groups)
+			groups = (groups + l.Threadgroup[n] - 1) / l.Threadgroup[n]
 		} else {
-			geometry.threads[c] = uint32(g * l.Threadgroup[c])
+			c.geometry.threads[n] = uint32(groups * l.Threadgroup[n])
 		}
-		if c > 0 && g > 65535 {
-			return fail("%d threadgroups in direction %d, expected at most 65535", g, c)
+		if limit := [3]int{1<<31 - 1, 65535, 65535}[n]; groups > limit {
+			return fail("%d threadgroups along axis %d, expected at most %d", groups, n, limit)
 		}
-		groups[c] = uint32(g)
-		geometry.tg[c] = uint32(l.Threadgroup[c])
-		threads *= l.Threadgroup[c]
+		c.groups[n] = uint32(groups)
+		c.tg[n] = uint32(l.Threadgroup[n])
+		threads *= l.Threadgroup[n]
 	}
-	if threads > 1024 {
-		return fail("%d threads in a threadgroup, expected at most 1024", threads)
+	if threads > 1024 || f.MaxThreads != 0 && threads > f.MaxThreads {
+		return fail("%d threads in a threadgroup, expected at most %d", threads, k.src.MaxThreads())
 	}
-	if f.MaxThreads != 0 && threads > f.MaxThreads {
-		return fail("%d threads in a threadgroup, expected at most the kernel's %d", threads, f.MaxThreads)
-	}
-
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	pin.Pin(&geometry)
-	params := []unsafe.Pointer{unsafe.Pointer(&geometry)}
+	c.threads = uint32(threads)
 	shared := k.src.StaticBytes
 	for n, p := range f.Params {
-		if p.Kind == ir.ThreadgroupParam {
-			at := new(uint32)
-			*at = uint32(shared)
+		switch m := l.Args[n]; {
+		case p.Kind == ir.ThreadgroupParam:
+			c.args = append(c.args, uint64(shared))
 			shared += (l.ThreadgroupBytes[n] + 15) &^ 15
-			pin.Pin(at)
-			params = append(params, unsafe.Pointer(at))
-			continue
-		}
-		at := new(uint64)
-		if m := l.Args[n]; m != nil {
+		case m == nil:
+			c.args = append(c.args, 0)
+		default:
 			if err := m.window(l.Offsets[n], 0); err != nil {
-				return 0, err
+				return nil, err
 			}
-			*at = m.addr + uint64(l.Offsets[n])
+			c.args = append(c.args, m.addr+uint64(l.Offsets[n]))
 		}
-		pin.Pin(at)
-		params = append(params, unsafe.Pointer(at))
 	}
-	var took time.Duration
-	err := k.d.do(func() error {
-		d := k.d
-		if shared > maxPlainShared && shared > k.shared {
-			if err := d.check("shared memory", d.fn.setAttribute(k.fn, funcSetDynamicShared, int32(shared))); err != nil {
-				return err
-			}
-			k.shared = shared
-		}
-		var start, end uintptr
-		if err := errors.Join(d.check("event", d.fn.eventCreate(&start, 0)), d.check("event", d.fn.eventCreate(&end, 0))); err != nil {
+	c.shared = uint32(shared)
+	return c, nil
+}
+
+// enqueue starts a launch behind all before. The caller is in do.
+func (d *Driver) enqueue(c *call) error {
+	if int(c.shared) > max(maxPlainShared, c.k.shared) {
+		if err := d.check("shared memory", d.fn.setAttribute(c.k.fn, funcSetDynamicShared, int32(c.shared))); err != nil {
 			return err
 		}
-		defer d.fn.eventDestroy(start)
-		defer d.fn.eventDestroy(end)
-		if err := d.check("event", d.fn.eventRecord(start, 0)); err != nil {
+		c.k.shared = int(c.shared)
+	}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&c.geometry)
+	params := []unsafe.Pointer{unsafe.Pointer(&c.geometry)}
+	for n := range c.args {
+		// An offset is the low half: the machine is little-endian.
+		pin.Pin(&c.args[n])
+		params = append(params, unsafe.Pointer(&c.args[n]))
+	}
+	return d.check("launch", d.fn.launch(c.k.fn, c.groups[0], c.groups[1], c.groups[2], c.threads, 1, 1, c.shared, 0, &params[0], nil))
+}
+
+// events is a row of events in the queue.
+type events struct {
+	d    *Driver
+	list []uintptr
+}
+
+// record puts an event behind all before.
+func (e *events) record() error {
+	var ev uintptr
+	if err := e.d.check("event", e.d.fn.eventCreate(&ev, 0)); err != nil {
+		return err
+	}
+	e.list = append(e.list, ev)
+	return e.d.check("event", e.d.fn.eventRecord(ev, 0))
+}
+
+// wait waits for the last event. When the context is done first it asks the
+// kernels to stop, gives them a moment, and tells which event they had not
+// reached; err is the context's then.
+func (e *events) wait(ctx context.Context) (pending int, err error) {
+	d := e.d
+	last := e.list[len(e.list)-1]
+	asked := time.Time{}
+	pause := time.Microsecond
+	for {
+		code := d.fn.eventQuery(last)
+		if code != notReady {
+			if asked.IsZero() {
+				return 0, d.check("run", code)
+			}
+			return pending, ctx.Err()
+		}
+		if asked.IsZero() && ctx.Err() != nil {
+			for pending < len(e.list) && d.fn.eventQuery(e.list[pending]) == 0 {
+				pending++
+			}
+			asked = time.Now()
+			d.setStop(1)
+		}
+		if !asked.IsZero() && time.Since(asked) > stopPatience {
+			d.lost = errors.New("cuda: a kernel did not stop: the GPU is lost to this process")
+			return pending, errors.Join(ctx.Err(), d.lost)
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 100*time.Microsecond)
+	}
+}
+
+// elapsed is the time from the first event to the last.
+func (e *events) elapsed() (time.Duration, error) {
+	var ms float32
+	err := e.d.check("time", e.d.fn.eventElapsed(&ms, e.list[0], e.list[len(e.list)-1]))
+	return time.Duration(float64(ms) * float64(time.Millisecond)), err
+}
+
+func (e *events) destroy() {
+	for _, ev := range e.list {
+		e.d.fn.eventDestroy(ev)
+	}
+}
+
+// stopPatience is how long kernels get to see that they should stop.
+const stopPatience = 5 * time.Second
+
+// setStop sets the word that kernels with polls look at.
+func (d *Driver) setStop(x uint32) { atomic.StoreUint32(d.stop, x) }
+
+// Launch runs a kernel, waits, and gives the GPU's time for all repetitions. When
+// the context is done first the kernel is asked to stop, which it sees if it was
+// emitted with polls.
+func (k *Kernel) Launch(ctx context.Context, l Launch) (time.Duration, error) {
+	c, err := k.prepare(l)
+	if err != nil {
+		return 0, err
+	}
+	var took time.Duration
+	err = k.d.do(func() error {
+		k.d.setStop(0)
+		ev := &events{d: k.d}
+		defer ev.destroy()
+		if err := ev.record(); err != nil {
 			return err
 		}
 		for range max(1, l.Repeat) {
-			if err := d.check("launch", d.fn.launch(k.fn, groups[0], groups[1], groups[2], uint32(threads), 1, 1, uint32(shared), 0, &params[0], nil)); err != nil {
+			if err := k.d.enqueue(c); err != nil {
 				return err
 			}
 		}
-		if err := d.check("event", d.fn.eventRecord(end, 0)); err != nil {
+		if err := ev.record(); err != nil {
 			return err
 		}
-		for {
-			code := d.fn.eventQuery(end)
-			if code == notReady {
-				if err := ctx.Err(); err != nil {
-					return fmt.Errorf("the kernel still runs: %w", err)
-				}
-				time.Sleep(20 * time.Microsecond)
-				continue
-			}
-			if err := d.check("run", code); err != nil {
-				return err
-			}
-			break
-		}
-		var ms float32
-		if err := d.check("time", d.fn.eventElapsed(&ms, start, end)); err != nil {
+		if _, err := ev.wait(ctx); err != nil {
 			return err
 		}
-		took = time.Duration(float64(ms) * float64(time.Millisecond))
-		return nil
+		took, err = ev.elapsed()
+		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("kernel %s: %w", f.Name, err)
+		return 0, fmt.Errorf("kernel %s: %w", k.src.Func.Name, err)
 	}
 	return took, nil
 }

@@ -43,9 +43,24 @@ func (e *EmitError) Error() string {
 	return fmt.Sprintf("%s:%d:%d: kernel %s: cuda: %s", e.Pos.File, e.Pos.Line, e.Pos.Col, e.Func, e.Msg)
 }
 
+// Options say what is printed beyond the function.
+type Options struct {
+	// Poll has every loop look now and then whether the host wants the kernel to
+	// stop; without it a kernel that never ends takes the GPU with it.
+	Poll bool
+}
+
+// MaxThreads is the most threads that a threadgroup may have.
+func (s *Source) MaxThreads() int {
+	if n := s.Func.MaxThreads; n != 0 {
+		return n
+	}
+	return 1024
+}
+
 // Emit prints a verified function. The error is an *EmitError.
-func Emit(f *ir.Func) (*Source, error) {
-	e := &emitter{f: f, u: pass.Analyze(f), text: make([]string, len(f.Types))}
+func Emit(f *ir.Func, o Options) (*Source, error) {
+	e := &emitter{f: f, o: o, u: pass.Analyze(f), text: make([]string, len(f.Types))}
 	e.flow = planFlow(f, e.u)
 	s := &Source{Func: f, Entry: entryName(f.Name)}
 	e.indent = 1
@@ -64,7 +79,7 @@ func Emit(f *ir.Func) (*Source, error) {
 	}
 	out.WriteByte('\n')
 	for k, t := range f.Tables {
-		fmt.Fprintf(&out, "// %s\n__device__ const __align__(16) unsigned char table%d[%d] = {", t.Name, k, max(len(t.Data), 1))
+		fmt.Fprintf(&out, "// %s\n__device__ const __align__(16) unsigned char table%d[%d] = {", oneLine(t.Name), k, max(len(t.Data), 1))
 		for n, b := range t.Data {
 			if n%32 == 0 {
 				out.WriteString("\n  ")
@@ -73,11 +88,7 @@ func Emit(f *ir.Func) (*Source, error) {
 		}
 		out.WriteString("\n};\n")
 	}
-	threads := f.MaxThreads
-	if threads == 0 {
-		threads = 1024
-	}
-	fmt.Fprintf(&out, "// %s\nextern \"C\" __global__ void __launch_bounds__(%d) %s(const launch_t g", f.Name, threads, s.Entry)
+	fmt.Fprintf(&out, "// %s\nextern \"C\" __global__ void __launch_bounds__(%d) %s(const launch_t g", oneLine(f.Name), s.MaxThreads(), s.Entry)
 	for k, p := range f.Params {
 		if p.Kind == ir.ThreadgroupParam {
 			fmt.Fprintf(&out, ", const u32 arg%d", k)
@@ -109,6 +120,7 @@ func entryName(name string) string {
 
 type emitter struct {
 	f      *ir.Func
+	o      Options
 	u      *pass.Uniformity
 	flow   *flow
 	out    strings.Builder
@@ -204,8 +216,11 @@ func (e *emitter) position(p ir.Pos) {
 	for at := q.InlinedAt; at != 0; at = e.f.Positions[at].InlinedAt {
 		s += fmt.Sprintf(" in %s:%d", e.f.Positions[at].File, e.f.Positions[at].Line)
 	}
-	e.line("// %s", strings.NewReplacer("\\", "/", "\n", " ").Replace(s))
+	e.line("// %s", oneLine(s))
 }
+
+// oneLine makes a text safe in a comment to the end of the line.
+func oneLine(s string) string { return strings.NewReplacer("\\", "/", "\n", " ").Replace(s) }
 
 // prologue prints what every kernel starts with.
 func (e *emitter) prologue(s *Source) {
@@ -221,13 +236,16 @@ func (e *emitter) prologue(s *Source) {
 			e.line("u32 q = 0;")
 		}
 	}
+	if e.o.Poll {
+		e.line("u32 polls = 0;")
+	}
 	for k, a := range e.f.Allocas {
-		e.line("__align__(%d) char local%d[%d]; // %s", max(a.Align, 1), k, max(a.Size, 1), a.Name)
+		e.line("__align__(%d) char local%d[%d]; // %s", max(a.Align, 1), k, max(a.Size, 1), oneLine(a.Name))
 	}
 	at := 0
 	for k, t := range e.f.Statics {
 		at = (at + max(t.Align, 16) - 1) &^ (max(t.Align, 16) - 1)
-		e.line("char* const static%d = (char*)shared_ + %d; // %s", k, at, t.Name)
+		e.line("char* const static%d = (char*)shared_ + %d; // %s", k, at, oneLine(t.Name))
 		at += t.Size
 	}
 	s.StaticBytes = (at + 15) &^ 15

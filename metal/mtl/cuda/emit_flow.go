@@ -213,6 +213,9 @@ func (e *emitter) loop(i *ir.Instr) {
 	e.push(i)
 	e.line("for (;;) {")
 	e.indent++
+	if e.o.Poll {
+		e.line("if ((++polls & 1023) == 0 && *g.stop != 0) return;")
+	}
 	e.nested(r, "{", "}")
 	e.label(e.next(i))
 	if voting {

@@ -18,11 +18,14 @@ func allFuncs(t *testing.T) []*ir.Func {
 	for _, k := range []string{"scale_add", "rms_norm", "mul_mv_q4_0"} {
 		fs = append(fs, specialize(t, "kernels.metal", k))
 	}
-	for _, k := range []string{"divergence", "positions", "matrices"} {
+	for _, k := range []string{"divergence", "positions", "matrices", "forever"} {
 		fs = append(fs, specialize(t, "lanes.metal", k))
 	}
 	for _, k := range []string{"layouts", "privates", "atomics", "elements"} {
 		fs = append(fs, specialize(t, "memory.metal", k))
+	}
+	for seed := range uint64(12) {
+		fs = append(fs, randomKernel(seed+1))
 	}
 	for _, o := range append(arithmetic(), simdgroups()...) {
 		require.NoError(t, ir.Verify(o.f))
@@ -39,7 +42,7 @@ func TestCompiles(t *testing.T) {
 		require.NoError(t, cerr)
 	}
 	for _, f := range allFuncs(t) {
-		s, err := Emit(f)
+		s, err := Emit(f, Options{Poll: f.Name == "forever"})
 		require.NoError(t, err, f.Name)
 		if cerr == nil {
 			cubin, err := c.Compile(s, 9, 0)
@@ -55,7 +58,7 @@ func TestCompiles(t *testing.T) {
 // body is the emitted text of a function behind the common parts.
 func body(t *testing.T, f *ir.Func) string {
 	t.Helper()
-	s, err := Emit(f)
+	s, err := Emit(f, Options{})
 	require.NoError(t, err)
 	return s.Text[strings.Index(s.Text, "extern \"C\" __global__"):]
 }
@@ -100,6 +103,14 @@ func TestMasks(t *testing.T) {
 	require.NotContains(t, text, "goto end2")
 }
 
+func TestPolls(t *testing.T) {
+	f := parse(t, outParam, "loop #1 () {\ncontinue #1\n}\nreturn")
+	require.NotContains(t, body(t, f), "polls")
+	s, err := Emit(f, Options{Poll: true})
+	require.NoError(t, err)
+	require.Contains(t, s.Text, "for (;;) {\n    if ((++polls & 1023) == 0 && *g.stop != 0) return;\n")
+}
+
 func TestParallelAssignment(t *testing.T) {
 	text := body(t, parse(t, outParam, "%1:i32 = const 1\n%2:i32 = const 2\nloop #1 (%3:i32 = %1, %4:i32 = %2) {\n%5:i1 = icmp eq %3, %1\nif %5 {\nbreak #1\n} else {\nyield\n}\ncontinue #1 %4, %3\n}\nreturn"))
 	require.Regexp(t, `u32 const (t\d+) = v4;\s+u32 const (t\d+) = v3;\s+v3 = t\d+;\s+v4 = t\d+;`, text)
@@ -132,10 +143,10 @@ func TestLiterals(t *testing.T) {
 func TestEmitError(t *testing.T) {
 	f := parse(t, outParam, "%1:i32 = grid thread_position_in_grid.x !1\nreturn")
 	f.Body.Instrs[0].Imm = 99 << 2
-	_, err := Emit(f)
+	_, err := Emit(f, Options{})
 	require.EqualError(t, err, "a.metal:7:3: kernel f: cuda: grid attribute grid(99)")
 	f.Body.Instrs[0].Op = ir.NumOps
-	_, err = Emit(f)
+	_, err = Emit(f, Options{})
 	require.EqualError(t, err, "a.metal:7:3: kernel f: cuda: operation op("+strings.TrimSuffix(strings.TrimPrefix(ir.NumOps.String(), "op("), ")")+")")
 }
 

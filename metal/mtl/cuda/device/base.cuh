@@ -19,6 +19,7 @@ typedef long long s64;
 struct launch_t {
   u32 threads[3];
   u32 tg[3];
+  const volatile u32* stop; // not 0 when the host wants loops to end
 };
 
 extern __shared__ __align__(16) unsigned char shared_[];

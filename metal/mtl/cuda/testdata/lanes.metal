@@ -106,3 +106,19 @@ kernel void matrices(device const half *a [[buffer(0)]], device const half *b [[
   out[tg * 128 + 64 + lane] = float(((threadgroup half *)tile)[lane * 2]);
   out[tg * 128 + 96 + lane] = float(((threadgroup half *)tile)[lane * 2 + 1]);
 }
+
+// Ends when x[0] is 1, which nobody makes it while it runs.
+kernel void forever(device volatile uint *x [[buffer(0)]], uint tid [[thread_index_in_threadgroup]]) {
+  threadgroup uint seen;
+  while (true) {
+    if (tid == 0) {
+      seen = x[0];
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (seen == 1) {
+      break;
+    }
+    x[1] = simd_sum(tid);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+}
