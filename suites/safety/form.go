@@ -428,7 +428,7 @@ func (n *node) arg(buffers []Buffer, index map[string]int) Arg {
 		}
 		a.Buffer = i
 		if f := n.get("offset"); f != nil {
-			a.Offset = f.int(0, max(0, buffers[i].Count*buffers[i].Type.Size()))
+			a.Offset = f.int(0, math.MaxInt32) // past the end is a launch that Metal refuses
 		}
 		n.done("buffer", "offset")
 	case o.fields["bytes"] != nil:

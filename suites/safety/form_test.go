@@ -97,7 +97,7 @@ var refusals = []struct {
 	{`"threadgroups": [2, 1, 1]`, `"threadgroups": [2, 1.5, 1]`, `dispatches[1].threadgroups[1]: found 1.5, want an integer from 0 to 2147483647`, true},
 	{`"threadgroups": [2, 1, 1]`, `"threadgroups": 2`, `dispatches[1].threadgroups: found 2, want a list`, true},
 	{`{"buffer": "x", "offset": 8}`, `{"buffer": "q"}`, `dispatches[0].args[0].buffer: found "q", want the name of one of the case's buffers`, false},
-	{`"offset": 8`, `"offset": 33`, `dispatches[0].args[0].offset: found 33, want an integer from 0 to 32`, false},
+	{`"offset": 8`, `"offset": -4`, `dispatches[0].args[0].offset: found -4, want an integer from 0 to 2147483647`, true},
 	{`"offset": 8`, `"offset": 8, "values": []`, `dispatches[0].args[0].values: found an unknown key, want one of buffer, offset`, true},
 	{`{"threadgroup_bytes": 256}`, `{}`, `dispatches[0].args[1]: found an object, want an object with the key buffer, bytes or threadgroup_bytes`, true},
 	{`{"threadgroup_bytes": 256}`, `7`, `dispatches[0].args[1]: found 7, want an object`, true},

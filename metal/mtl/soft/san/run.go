@@ -90,6 +90,8 @@ type Run struct {
 	// and threadgroup arguments; an unbound buffer is an object of size 0. Statics
 	// and Allocas go by their index likewise.
 	Params, Statics, Allocas []*Object
+	// Tables are the constant objects by index in Func.Tables, for reports.
+	Tables []*Object
 	// Memory gives a buffer's content at End, for the NaN check of outputs that the
 	// dispatch asks for; nil leaves it out.
 	Memory func(b *Buffer) []byte
@@ -159,10 +161,17 @@ func (c *Checker) Begin(d *Dispatch, workers int) *Run {
 		r.Allocas = append(r.Allocas, o)
 		r.add(o)
 	}
+	for _, t := range f.Tables {
+		o := &Object{Space: ir.Constant, Name: t.Name, Param: -1, Static: -1, Alloca: -1, Size: len(t.Data), ElemSize: 1, buf: -1}
+		r.Tables = append(r.Tables, o)
+		r.add(o)
+	}
 	for _, t := range r.bufs {
 		t.written = newBitmap(t.hi - t.lo)
 	}
-	r.ordered = c.mode >= Mem && (u.atomics || r.readsOwn(u))
+	// With outputs whose values are looked at, two threadgroups that store to one
+	// place must do so in an order that is always the same.
+	r.ordered = c.mode >= Mem && (u.atomics || r.readsOwn(u) || len(c.outputs) > 0)
 	for range max(1, workers) {
 		r.workers = append(r.workers, newWorker(r))
 	}
@@ -242,8 +251,8 @@ func (r *Run) readsOwn(u *uses) bool {
 }
 
 // Ordered says that threadgroups must run in ascending order on one worker for
-// findings not to depend on scheduling: what they read depends on what others
-// wrote.
+// findings not to depend on scheduling: what they read, or what outputs hold in
+// the end, depends on what others wrote.
 func (r *Run) Ordered() bool { return r.ordered }
 
 // Worker returns the i-th worker's state.
