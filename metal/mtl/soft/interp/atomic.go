@@ -15,7 +15,7 @@ import (
 func (s *simdgroup) atomic(w *worker, in *instr, a *access, m uint32, pc int) {
 	off := a.disp + int64(*s.u64(a.su))
 	if s.poisoned {
-		w.addressPoison(s, a, m, pc)
+		w.addressPoison(s, a, m)
 		if in.a != 0 {
 			w.usePoison(s, pc, in.a, m, san.UseAtomic)
 		}

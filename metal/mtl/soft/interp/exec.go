@@ -197,11 +197,11 @@ func (s *simdgroup) run(w *worker) {
 			return
 
 		case opLoad:
-			s.load(w, &p.acc[in.x], m, pc-1)
+			s.load(w, &p.acc[in.x], m)
 		case opLoadUniform:
-			s.loadUniform(w, &p.acc[in.x], m, pc-1)
+			s.loadUniform(w, &p.acc[in.x], m)
 		case opStore:
-			s.store(w, &p.acc[in.x], m, pc-1)
+			s.store(w, &p.acc[in.x], m)
 		case opAtomic:
 			s.atomic(w, in, &p.acc[in.x], m, pc-1)
 		case opPtrCmp:

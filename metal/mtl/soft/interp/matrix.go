@@ -147,11 +147,14 @@ func (s *simdgroup) matrixMemory(w *worker, in *instr, a *access, m uint32, pc i
 		off += s.sameInAll(w, s.wide(a.sv), m, pc)
 	}
 	if s.poisoned {
-		w.addressPoison(s, a, m, pc)
+		w.addressPoison(s, a, m)
 		for k := range a.sg {
 			w.usePoison(s, pc, a.sg[k], m, san.UseAddress)
 			w.usePoison(s, pc, a.sgVarying[k], m, san.UseAddress)
 		}
+	}
+	if s.poisoned && !a.write {
+		*s.poison(in.dst) = 0
 	}
 	obj := a.obj
 	start := int64(off)

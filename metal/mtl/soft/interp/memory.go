@@ -14,7 +14,7 @@ import (
 type object struct {
 	ptr     unsafe.Pointer
 	size    int64
-	align   int64 // the start's address modulo 16, for alignment checks
+	align   int64 // the start's address modulo 64, for alignment checks
 	private bool  // an array of each lane: ptr is unused, word says where
 	word    int
 	san     *san.Object
@@ -23,7 +23,9 @@ type object struct {
 // far bounds offsets, so that sums of a few can't wrap.
 const far = 1 << 46
 
-// note says what the sanitizer wants of an object; all false without it.
+// What the sanitizer wants to know of an object: nothing of null, which it does
+// not have.
+
 func (o *object) track() bool  { return o.san != nil && o.san.Track }
 func (o *object) poison() bool { return o.san != nil && o.san.Poison }
 func (o *object) mark() bool   { return o.san != nil && o.san.Mark }
@@ -72,14 +74,14 @@ func (w *worker) values(s *simdgroup, c *san.Access, a *access) {
 	}
 }
 
-func (s *simdgroup) load(w *worker, a *access, m uint32, pc int) {
+func (s *simdgroup) load(w *worker, a *access, m uint32) {
 	off := a.disp + int64(*s.u64(a.su))
 	n := int64(a.size * a.count)
 	if a.dev {
 		w.cnt.DeviceRead += n * int64(bits.OnesCount32(m))
 	}
 	if s.poisoned {
-		w.addressPoison(s, a, m, pc)
+		w.addressPoison(s, a, m)
 	}
 	if a.obj >= 0 && a.sv != 0 {
 		o := &w.objs[a.obj]
@@ -90,7 +92,7 @@ func (s *simdgroup) load(w *worker, a *access, m uint32, pc int) {
 			if r.Lo >= -far && r.Hi <= far && off >= -far && off <= far && r.Lo+off >= 0 && r.Hi+off+n <= o.size &&
 				(w.san == nil || (r.Or|off+o.align)&int64(a.align-1) == 0) {
 				s.loadLanes(a, o, off, v, r, m)
-				if w.san != nil && (o.san.Track || o.san.Poison || s.poisoned) {
+				if w.san != nil && (o.track() || o.poison() || s.poisoned) {
 					c := w.start(a, o, san.Read, m)
 					w.placeLanes(c, off, v, r, n)
 					w.afterLoad(s, a, o, c)
@@ -162,11 +164,11 @@ func nonzero(x *[32]uint32) uint32 {
 
 // afterLoad tells the sanitizer of a load and takes over the poison.
 func (w *worker) afterLoad(s *simdgroup, a *access, o *object, c *san.Access) {
-	if o.san.Track {
+	if o.track() {
 		w.san.Access(s.index, c)
 	}
 	var bad uint32
-	if o.san.Poison {
+	if o.poison() {
 		bad = w.san.LoadPoison(s.index, c, &w.poison)
 	}
 	if bad == 0 && !s.poisoned {
@@ -182,14 +184,14 @@ func (w *worker) afterLoad(s *simdgroup, a *access, o *object, c *san.Access) {
 	}
 }
 
-func (s *simdgroup) loadUniform(w *worker, a *access, m uint32, pc int) {
+func (s *simdgroup) loadUniform(w *worker, a *access, m uint32) {
 	off := a.disp + int64(*s.u64(a.su))
 	n := int64(a.size * a.count)
 	if a.dev {
 		w.cnt.DeviceRead += n
 	}
 	if s.poisoned {
-		w.addressPoison(s, a, m, pc)
+		w.addressPoison(s, a, m)
 	}
 	o := &w.objs[a.obj]
 	if off < 0 || off > o.size-n || w.san != nil && (off+o.align)&int64(a.align-1) != 0 {
@@ -199,7 +201,7 @@ func (s *simdgroup) loadUniform(w *worker, a *access, m uint32, pc int) {
 	for k, r := range a.regs {
 		*s.u64(r) = readElem(unsafe.Add(o.ptr, off+int64(k*a.size)), a.elem)
 	}
-	if w.san != nil && (o.san.Track || o.san.Poison || s.poisoned) {
+	if w.san != nil && (o.track() || o.poison() || s.poisoned) {
 		s.uniformLoaded(w, a, o, off, m)
 	}
 }
@@ -207,11 +209,11 @@ func (s *simdgroup) loadUniform(w *worker, a *access, m uint32, pc int) {
 func (s *simdgroup) uniformLoaded(w *worker, a *access, o *object, off int64, m uint32) {
 	c := w.start(a, o, san.Read, m)
 	c.Base = off
-	if o.san.Track {
+	if o.track() {
 		w.san.Access(s.index, c)
 	}
 	var bad uint32
-	if o.san.Poison {
+	if o.poison() {
 		bad = w.san.LoadPoison(s.index, c, &w.poison)
 	}
 	if bad == 0 && !s.poisoned {
@@ -244,7 +246,7 @@ func (s *simdgroup) loadUniformSlow(w *worker, a *access, o *object, off int64, 
 		}
 		return
 	}
-	if w.san != nil {
+	if w.san != nil && o.san != nil {
 		c := w.start(a, o, san.Read, m)
 		c.Base = off
 		w.san.Misaligned(s.index, c, m, a.align)
@@ -383,7 +385,7 @@ func (s *simdgroup) loadSlow(w *worker, a *access, o *object, m uint32, offs *[3
 			*s.poison(r) &^= m
 		}
 	}
-	if w.san != nil && ok != 0 && o.san != nil {
+	if w.san != nil && ok != 0 {
 		w.afterLoad(s, a, o, w.withOffsets(w.start(a, o, san.Read, ok), offs))
 	}
 }
@@ -472,7 +474,7 @@ func (s *simdgroup) loadRow(w *worker, a *access, off int64, m uint32) bool {
 			d[l] = uint64(lo[l]) | uint64(hi[l])<<32
 		}
 	}
-	if w.san != nil && (o.san.Track || o.san.Poison || s.poisoned) {
+	if w.san != nil && (o.track() || o.poison() || s.poisoned) {
 		c := w.start(a, o, san.Read, m)
 		c.Base = off
 		w.afterLoad(s, a, o, c)
@@ -480,177 +482,8 @@ func (s *simdgroup) loadRow(w *worker, a *access, off int64, m uint32) bool {
 	return true
 }
 
-func (s *simdgroup) store(w *worker, a *access, m uint32, pc int) {
-	off := a.disp + int64(*s.u64(a.su))
-	n := int64(a.size * a.count)
-	if a.dev {
-		w.cnt.DeviceWritten += n * int64(bits.OnesCount32(m))
-	}
-	if s.poisoned {
-		w.addressPoison(s, a, m, pc)
-	}
-	if a.obj >= 0 {
-		o := &w.objs[a.obj]
-		if o.private {
-			if a.sv == 0 && s.storeRow(w, a, off, m) {
-				return
-			}
-		} else {
-			r := &w.rng
-			v := &zeroLanes
-			if a.sv != 0 {
-				v = (*[32]int64)(unsafe.Pointer(s.wide(a.sv)))
-				lane.Addresses(r, v, m, n)
-			} else {
-				*r = lane.Range{}
-			}
-			if r.Lo >= -far && r.Hi <= far && off >= -far && off <= far && r.Lo+off >= 0 && r.Hi+off+n <= o.size &&
-				(w.san == nil || (r.Or|off+o.align)&int64(a.align-1) == 0) {
-				if w.san != nil {
-					c := w.start(a, o, san.Write, m)
-					if a.sv == 0 {
-						c.Base = off
-					} else {
-						w.placeLanes(c, off, v, r, n)
-					}
-					w.beforeStore(s, a, o, c)
-				}
-				s.storeLanes(a, o, off, v, r, m)
-				return
-			}
-		}
-	}
-	s.eachObject(w, a, off, m, func(o *object, m uint32, offs *[32]int64) { s.storeSlow(w, a, o, m, offs) })
-}
-
-var zeroLanes [32]int64
-
-func (s *simdgroup) storeLanes(a *access, o *object, off int64, v *[32]int64, r *lane.Range, m uint32) {
-	if r.Affine && a.count == 1 && m == 0xffffffff && a.elem != ir.I1 {
-		p := unsafe.Add(o.ptr, r.Base+off)
-		switch a.size {
-		case 4:
-			*(*[32]uint32)(p) = *s.vec(a.regs[0])
-		case 2:
-			lane.Store16(p, s.vec(a.regs[0]))
-		case 1:
-			lane.Store8(p, s.vec(a.regs[0]))
-		default:
-			*(*[32]uint64)(p) = *s.wide(a.regs[0])
-		}
-		return
-	}
-	if a.sv == 0 {
-		// One address: the last lane's value stays.
-		m = 1 << (31 - bits.LeadingZeros32(m))
-	}
-	for k, reg := range a.regs {
-		p := unsafe.Add(o.ptr, off+int64(k*a.size))
-		switch {
-		case a.elem == ir.I1:
-			x := *s.u32(reg)
-			for t := m; t != 0; t &= t - 1 {
-				l := bits.TrailingZeros32(t)
-				*(*uint8)(unsafe.Add(p, v[l])) = uint8(x >> l & 1)
-			}
-		case a.size == 4:
-			x := s.vec(reg)
-			for t := m; t != 0; t &= t - 1 {
-				l := bits.TrailingZeros32(t)
-				*(*uint32)(unsafe.Add(p, v[l])) = x[l]
-			}
-		case a.size == 2:
-			x := s.vec(reg)
-			for t := m; t != 0; t &= t - 1 {
-				l := bits.TrailingZeros32(t)
-				*(*uint16)(unsafe.Add(p, v[l])) = uint16(x[l])
-			}
-		case a.size == 1:
-			x := s.vec(reg)
-			for t := m; t != 0; t &= t - 1 {
-				l := bits.TrailingZeros32(t)
-				*(*uint8)(unsafe.Add(p, v[l])) = uint8(x[l])
-			}
-		default:
-			x := s.wide(reg)
-			for t := m; t != 0; t &= t - 1 {
-				l := bits.TrailingZeros32(t)
-				*(*uint64)(unsafe.Add(p, v[l])) = x[l]
-			}
-		}
-	}
-}
-
-// beforeStore tells the sanitizer of a store: races, poison that reaches device
-// memory, which bytes are written now.
-func (w *worker) beforeStore(s *simdgroup, a *access, o *object, c *san.Access) {
-	if o.san.Track {
-		w.values(s, c, a)
-		w.san.Access(s.index, c)
-	}
-	var in *[san.MaxElems]uint32
-	if s.poisoned {
-		var any uint32
-		for k, r := range a.regs {
-			w.poison[k] = *s.poison(r) & c.Mask
-			any |= w.poison[k]
-		}
-		switch {
-		case any == 0:
-		case o.san.Space == ir.Device:
-			w.san.Uninitialized(s.index, c.Pos, san.UseStore, any, 0)
-		default:
-			in = &w.poison
-		}
-	}
-	if o.san.Mark {
-		w.san.StorePoison(s.index, c, in)
-	}
-}
-
-func (s *simdgroup) storeSlow(w *worker, a *access, o *object, m uint32, offs *[32]int64) {
-	ok := inBounds(o, m, offs, int64(a.size*a.count))
-	w.outOfBounds(s, a, o, san.Write, m&^ok, offs)
-	w.misaligned(s, a, o, san.Write, ok, offs)
-	if ok == 0 {
-		return
-	}
-	if w.san != nil && o.san != nil {
-		w.beforeStore(s, a, o, w.withOffsets(w.start(a, o, san.Write, ok), offs))
-	}
-	for k, r := range a.regs {
-		for t := ok; t != 0; t &= t - 1 {
-			l := bits.TrailingZeros32(t)
-			s.writeLane(o, l, offs[l]+int64(k*a.size), a.elem, s.lane(r, a.elem, l))
-		}
-	}
-}
-
-// storeRow is loadRow's twin, for any mask.
-func (s *simdgroup) storeRow(w *worker, a *access, off int64, m uint32) bool {
-	o := &w.objs[a.obj]
-	if a.size != 4 || off&3 != 0 || off < 0 || off > o.size-int64(a.size*a.count) || w.san != nil && off&int64(a.align-1) != 0 {
-		return false
-	}
-	if w.san != nil {
-		c := w.start(a, o, san.Write, m)
-		c.Base = off
-		w.beforeStore(s, a, o, c)
-	}
-	row := unsafe.Add(unsafe.Pointer(unsafe.SliceData(s.private)), (int64(o.word)+off>>2)*128)
-	for k, r := range a.regs {
-		d := (*[32]uint32)(unsafe.Add(row, k*128))
-		if m == 0xffffffff {
-			*d = *s.vec(r)
-		} else {
-			lane.Merge32(d, m, s.vec(r))
-		}
-	}
-	return true
-}
-
 // addressPoison reports an address that depends on a value that nobody wrote.
-func (w *worker) addressPoison(s *simdgroup, a *access, m uint32, pc int) {
+func (w *worker) addressPoison(s *simdgroup, a *access, m uint32) {
 	if bad := (*s.poison(a.su) | *s.poison(a.sv)) & m; bad != 0 {
 		w.san.Uninitialized(s.index, a.pos, san.UseAddress, bad, 0)
 	}

@@ -523,3 +523,38 @@ func TestSynchronisationFindings(t *testing.T) {
 		p.write(p.id, p.Op(ir.SimdShuffle, i32, uint64(ir.ShuffleXor), p.id, p.Bin(ir.And, p.id, p.I32(1))))
 	}))
 }
+
+// TestConstantTables: program-scope constants, read at uniform and varying places,
+// in bounds and not, also where a value is undefined.
+func TestConstantTables(t *testing.T) {
+	p := newProbe()
+	data := make([]byte, 64)
+	for i := range 16 {
+		binary.LittleEndian.PutUint32(data[4*i:], uint32(i*i))
+	}
+	tab := p.Op(ir.PtrTable, ir.Ptr, uint64(p.Table(ir.Table{Name: "tab", Data: data})))
+	p.Op(ir.Undef, i32, 0)
+	u := p.load1(p.PtrConst(tab, 20), i32, ir.Constant)
+	p.pos(5)
+	v := p.load1(p.at(tab, p.id, 4), i32, ir.Constant)
+	p.pos(6)
+	w := p.load1(p.PtrConst(tab, 64), i32, ir.Constant)
+	p.write(p.id, p.Bin(ir.Add, p.Bin(ir.Add, u, v), w))
+	p.Return()
+	want := func(i int) uint32 {
+		if i < 16 {
+			return uint32(25 + i*i)
+		}
+		return 25
+	}
+	got, _ := launch(t, p.Func(), 40, 40, 40)
+	each(t, got, want)
+	var rep *san.Report
+	got, _ = launchSan(t, p.Func(), 40, 40, 40, &rep)
+	each(t, got, want)
+	require.Len(t, rep.Findings, 2)
+	for _, f := range rep.Findings {
+		require.Equal(t, "out-of-bounds", f.Kind)
+		require.Contains(t, f.Message, "tab")
+	}
+}

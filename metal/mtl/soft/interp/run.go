@@ -208,9 +208,9 @@ func (p *Program) newWorker(l *Launch, g shape, index int, stop *atomic.Bool) *w
 		}
 		return nil
 	}
-	var params, statics, allocas []*san.Object
+	var params, statics, allocas, tables []*san.Object
 	if l.San != nil {
-		params, statics, allocas = l.San.Params, l.San.Statics, l.San.Allocas
+		params, statics, allocas, tables = l.San.Params, l.San.Statics, l.San.Allocas, l.San.Tables
 	}
 	// Threadgroup memory: arguments at multiples of 16, then variables.
 	bytes := 0
@@ -230,8 +230,10 @@ func (p *Program) newWorker(l *Launch, g shape, index int, stop *atomic.Bool) *w
 		} else if b := l.Windows[i]; b.Buffer != nil && b.Length > 0 {
 			d := b.Bytes()
 			o.ptr, o.size = unsafe.Pointer(unsafe.SliceData(d)), int64(len(d))
+			// A buffer starts at an aligned address on any device, wherever the host keeps
+			// it.
+			o.align = int64(b.Offset & 63)
 		}
-		o.align = int64(uintptr(o.ptr) & 63)
 		w.objs = append(w.objs, o)
 	}
 	for i, x := range f.Statics {
@@ -240,8 +242,8 @@ func (p *Program) newWorker(l *Launch, g shape, index int, stop *atomic.Bool) *w
 	for i, x := range f.Allocas {
 		w.objs = append(w.objs, object{ptr: unsafe.Pointer(&zeroLanes), size: int64(x.Size), private: true, word: p.allocas[i], san: sanOf(allocas, i)})
 	}
-	for _, x := range f.Tables {
-		o := object{ptr: unsafe.Pointer(&zeroLanes), size: int64(len(x.Data))}
+	for i, x := range f.Tables {
+		o := object{ptr: unsafe.Pointer(&zeroLanes), size: int64(len(x.Data)), san: sanOf(tables, i)}
 		if len(x.Data) > 0 {
 			o.ptr = unsafe.Pointer(unsafe.SliceData(x.Data))
 		}
