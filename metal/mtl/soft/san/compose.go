@@ -56,7 +56,7 @@ func (r *Run) finding(e *event) *Finding {
 		} else if e.other != 0 {
 			what = "are elsewhere"
 		}
-		f.Message = fmt.Sprintf("not every thread of the threadgroup reaches this barrier: %d of simdgroup %d %s",
+		f.Message = fmt.Sprintf("not every thread of the threadgroup reaches this barrier: %d threads of simdgroup %d %s",
 			bits.OnesCount32(e.mask), e.who>>5, what)
 		if e.other != 0 {
 			s := r.side(r.d, "the missing threads are here", e.other, int(e.tg), e.who)

@@ -211,7 +211,7 @@ func (f *Finding) stableID() string {
 		}
 		fmt.Fprintf(h, "\x00%s\x00%s\x00%s", s.What, path.Base(s.File), text)
 	}
-	if len(f.Sides) == 0 {
+	if len(f.Sides) == 0 && f.Kind != KindTimeout {
 		fmt.Fprintf(h, "\x00%s", f.Message)
 	}
 	return f.Kind + "-" + hex.EncodeToString(h.Sum(nil)[:4])
@@ -286,7 +286,10 @@ func (f *Finding) text(b *strings.Builder) {
 		facts = append(facts, "dispatch "+f.Label)
 	}
 	if f.Argument != "" {
-		arg := f.Space + " memory " + f.Argument
+		arg := "argument " + f.Argument
+		if f.Space != "" {
+			arg = f.Space + " memory " + f.Argument
+		}
 		if f.Buffer != "" {
 			arg += fmt.Sprintf(" = buffer %q", f.Buffer)
 		}

@@ -341,7 +341,7 @@ func TestBarriersAndCollectives(t *testing.T) {
 	r.w.NonuniformSimd(1, 14, 0xff, ^uint32(0), false)
 	r.w.NonuniformSimd(1, 15, 0xff, 0xff, true)
 	require.Equal(t, []string{"error barrier-divergence 23 17", "error barrier-divergence 16", "error nonuniform-simd 14", "error nonuniform-simd 15"}, r.found())
-	require.Equal(t, "not every thread of the threadgroup reaches this barrier: 32 of simdgroup 2 have returned", r.c.Report().Findings[0].Message)
+	require.Equal(t, "not every thread of the threadgroup reaches this barrier: 32 threads of simdgroup 2 have returned", r.c.Report().Findings[0].Message)
 	require.Equal(t, "a simdgroup function is reached by 8 of 32 live lanes (missing lanes 0xffffff00)", r.c.Report().Findings[2].Message)
 }
 
