@@ -328,6 +328,12 @@ inline half3 cross(half3 a, half3 b) { return half3(a.y * b.z - a.z * b.y, a.z *
 MATRIX_FUNCS(half)
 MATRIX_FUNCS(float)
 
+template <typename T> simdgroup_matrix<T, 8, 8> operator*(simdgroup_matrix<T, 8, 8> a, simdgroup_matrix<T, 8, 8> b) {
+  simdgroup_matrix<T, 8, 8> d;
+  simdgroup_multiply(d, a, b);
+  return d;
+}
+
 // Packing.
 inline uint pack_float_to_unorm4x8(float4 x) { uint4 u = uint4(rint(saturate(x) * 255.0f)); return u.x | u.y << 8 | u.z << 16 | u.w << 24; }
 inline uint pack_float_to_snorm4x8(float4 x) { int4 i = int4(rint(clamp(x, float4(-1.0f), float4(1.0f)) * 127.0f)) & int4(255); uint4 u = uint4(i); return u.x | u.y << 8 | u.z << 16 | u.w << 24; }

@@ -323,6 +323,7 @@ kernel void k(device half *a, device float *b, threadgroup half *t, device atomi
   simdgroup_multiply_accumulate(acc, acc, y, z);
   simdgroup_multiply(z, x, y);
   simdgroup_store(acc, b, 32);
+  acc = z * z;
   acc.thread_elements()[0] = 2;
   float2 e = acc.thread_elements();
   thread auto &ref = reinterpret_cast<thread float2 &>(acc.thread_elements());

@@ -22,7 +22,7 @@ func (ev *evaluator) call(e *Call) *Value {
 		if p.Type.T.Kind == types.Reference {
 			v = ev.lval(a)
 		} else if v = ev.value(a); v != nil {
-			v = copyValue(v)
+			v = ev.copy(v)
 		}
 		if v == nil {
 			return nil
@@ -32,7 +32,7 @@ func (ev *evaluator) call(e *Call) *Value {
 	var obj *Value
 	switch {
 	case f.Ctor:
-		if obj = zeroValue(f.Result.T); obj == nil {
+		if obj = ev.zero(f.Result.T); obj == nil {
 			return ev.fail("it is too large")
 		}
 		frame[f.This] = obj
@@ -57,11 +57,11 @@ func (ev *evaluator) call(e *Call) *Value {
 		}
 		switch {
 		case in.Field == nil: // delegated
-			*obj = *copyValue(v)
+			*obj = *ev.copy(v)
 		case f.Result.T.Union:
-			*obj = Value{Elems: []Value{*copyValue(v)}, Field: in.Field.Index}
+			*obj = Value{Elems: []Value{*ev.copy(v)}, Field: in.Field.Index}
 		default:
-			obj.Elems[in.Field.Index] = *copyValue(v)
+			obj.Elems[in.Field.Index] = *ev.copy(v)
 		}
 	}
 	ctl := ev.block(f.Body.Stmts)
@@ -117,10 +117,10 @@ func (ev *evaluator) stmt(s Stmt) control {
 		case v.Type.T.Kind == types.Reference:
 			val = ev.lval(v.Init)
 		case v.Init == nil:
-			val = zeroValue(v.Type.T)
+			val = ev.zero(v.Type.T)
 		default:
 			if val = ev.value(v.Init); val != nil {
-				val = copyValue(val)
+				val = ev.copy(val)
 			}
 		}
 		if val == nil {
@@ -175,7 +175,7 @@ func (ev *evaluator) stmt(s Stmt) control {
 			if s.X.Lvalue() {
 				ev.ret = ev.lval(s.X)
 			} else if ev.ret = ev.value(s.X); ev.ret != nil {
-				ev.ret = copyValue(ev.ret)
+				ev.ret = ev.copy(ev.ret)
 			}
 			if ev.ret == nil {
 				return ctlFail

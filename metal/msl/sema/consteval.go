@@ -84,15 +84,29 @@ func (ev *evaluator) step() bool {
 	return true
 }
 
-func copyValue(v *Value) *Value {
+// copy copies a value; its elements count as steps.
+func (ev *evaluator) copy(v *Value) *Value {
 	r := *v
 	if v.Elems != nil {
+		ev.c.steps += len(v.Elems)
 		r.Elems = make([]Value, len(v.Elems))
 		for i := range v.Elems {
-			r.Elems[i] = *copyValue(&v.Elems[i])
+			r.Elems[i] = *ev.copy(&v.Elems[i])
 		}
 	}
 	return &r
+}
+
+// zero makes a zero value; its elements count as steps.
+func (ev *evaluator) zero(t *types.Type) *Value {
+	ev.c.steps += t.Size() / 4
+	if !ev.step() {
+		return nil
+	}
+	if v := zeroValue(t); v != nil {
+		return v
+	}
+	return ev.fail("it is too large")
 }
 
 // value computes a prvalue.
@@ -114,7 +128,7 @@ func (ev *evaluator) value(e Expr) *Value {
 		if v == nil {
 			return nil
 		}
-		return copyValue(v)
+		return ev.copy(v)
 	case *Unary:
 		x := ev.value(e.X)
 		if x == nil {
@@ -257,7 +271,7 @@ func (ev *evaluator) lval(e Expr) *Value {
 		}
 	case *Temp:
 		if v := ev.value(e.X); v != nil {
-			return copyValue(v)
+			return ev.copy(v)
 		}
 		return nil
 	case *Convert:
@@ -355,7 +369,7 @@ func (ev *evaluator) incDec(e *IncDec) *Value {
 	if x == nil {
 		return nil
 	}
-	old := copyValue(x)
+	old := ev.copy(x)
 	ev.bump(x, e)
 	return old
 }
@@ -386,7 +400,7 @@ func (ev *evaluator) assign(e *Assign) *Value {
 			return ev.fail("it is not constant")
 		}
 	}
-	*l = *copyValue(r)
+	*l = *ev.copy(r)
 	return l
 }
 
@@ -563,7 +577,7 @@ func (ev *evaluator) construct(e *Construct) *Value {
 
 func (ev *evaluator) initList(e *InitList) *Value {
 	t := e.T.T
-	r := zeroValue(t)
+	r := ev.zero(t)
 	if r == nil {
 		return ev.fail("it is too large")
 	}
@@ -572,7 +586,7 @@ func (ev *evaluator) initList(e *InitList) *Value {
 		if x == nil {
 			return nil
 		}
-		return &Value{Elems: []Value{*copyValue(x)}, Field: e.Elems[0].Index}
+		return &Value{Elems: []Value{*ev.copy(x)}, Field: e.Elems[0].Index}
 	}
 	for _, el := range e.Elems {
 		if !ev.step() {
@@ -586,7 +600,7 @@ func (ev *evaluator) initList(e *InitList) *Value {
 			return nil
 		}
 		for i := el.Index; i <= el.Last && i < len(r.Elems); i++ {
-			r.Elems[i] = *copyValue(x)
+			r.Elems[i] = *ev.copy(x)
 		}
 	}
 	return r

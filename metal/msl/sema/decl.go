@@ -9,7 +9,9 @@ import (
 // decl checks a declaration at program, namespace, class or block scope.
 func (c *checker) decl(s *scope, d ast.Decl) {
 	switch d := d.(type) {
-	case *ast.EmptyDecl, *ast.PragmaDecl, *ast.AccessDecl:
+	case *ast.EmptyDecl, *ast.AccessDecl:
+	case *ast.PragmaDecl:
+		pragmaFP(d.Text(), &c.fp)
 	case *ast.BadDecl:
 		c.sink.errs++
 	case *ast.NamespaceDecl:

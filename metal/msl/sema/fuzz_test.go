@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"minfer/metal/msl/parse"
 	"minfer/metal/msl/pp"
@@ -25,6 +26,9 @@ func FuzzCheck(f *testing.F) {
 	}
 	opt := sema.Options{MaxInstances: 2000, MaxDepth: 300, MaxSteps: 20000, MaxErrors: 50}
 	f.Fuzz(func(t *testing.T, src string) {
+		// A hang must leave its input behind.
+		watch := time.AfterFunc(30*time.Second, func() { panic("no end after 30 seconds") })
+		defer watch.Stop()
 		toks, _, _ := pp.Process(fstest.MapFS{"t.metal": {Data: []byte(src)}}, "t.metal", pp.Options{})
 		if len(toks) > 20000 {
 			return

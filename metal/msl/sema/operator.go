@@ -227,6 +227,11 @@ func (c *checker) binary(s *scope, op string, l, r Expr, at ast.Node) Expr {
 	if x, done := c.userOperator(s, op, []Expr{l, r}, at); done {
 		return x
 	}
+	if l.Type().T.Kind == types.SgMatrix && op == "*" {
+		if y := c.metal.own("operator*"); y != nil && y.kind == symFunc {
+			return c.callExpr(&overloadSet{Node: Node{T: types.Q(types.VoidType), Where: at.Span().Start}, name: y.name, fns: y.fns, scope: s}, []Expr{l, r}, at)
+		}
+	}
 	o, ok := binaryOps[op]
 	if !ok {
 		c.errorf(at, "operator %s is not supported", op)

@@ -554,7 +554,7 @@ func (c *checker) makeFunc(d *fnDecl, sig *ast.FuncDecl, sc *scope, name string)
 	if d.rec != nil {
 		f.Name = d.rec.t.Name + "::" + name
 	}
-	st := &funcState{decl: d, scope: sc, constexpr: sig.Specs&(ast.Constexpr|ast.Consteval) != 0, kernel: sig.Specs&ast.Kernel != 0}
+	st := &funcState{fp: c.fp, decl: d, scope: sc, constexpr: sig.Specs&(ast.Constexpr|ast.Consteval) != 0, kernel: sig.Specs&ast.Kernel != 0}
 	f.checker = st
 	fs := newScope(blockScope, sc)
 	ok := true
@@ -578,6 +578,7 @@ func (c *checker) makeFunc(d *fnDecl, sig *ast.FuncDecl, sc *scope, name string)
 				continue
 			}
 		}
+		c.warnSpace(p.Type, q, p)
 		v := &Var{Name: p.Name.Name, Type: q, Kind: ParamVar, Pos: p.Name.Start}
 		if !v.Pos.IsValid() {
 			v.Pos = p.Start

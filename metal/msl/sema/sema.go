@@ -25,7 +25,7 @@ import (
 // Options bound the work. Zero values mean the defaults.
 type Options struct {
 	MaxInstances int // template instances of one program, default 200000
-	MaxDepth     int // nesting of instantiations and expressions, default 1000
+	MaxDepth     int // nesting of instantiations and expressions, default 3000
 	MaxSteps     int // steps of all constant evaluations, default 1 million
 	MaxErrors    int // diagnostics kept, default 1000
 }
@@ -37,7 +37,7 @@ func (o *Options) defaults() {
 		}
 	}
 	set(&o.MaxInstances, 200000)
-	set(&o.MaxDepth, 1000)
+	set(&o.MaxDepth, 3000)
 	set(&o.MaxSteps, 1<<20)
 	set(&o.MaxErrors, 1000)
 }
@@ -98,6 +98,7 @@ type checker struct {
 	unev      int           // > 0 in unevaluated operands
 	userDepth int           // > 0 inside a user-defined conversion
 	inPrelude bool
+	fp        FPMode // by pragmas at program scope
 }
 
 // sink collects diagnostics. A trap's are dropped: they only say that something
@@ -290,6 +291,7 @@ type funcState struct {
 	recursionTold bool
 	trivial       bool // a defaulted constructor: no body needed
 	tgVars        []*Var
-	level         int // instances that led here, one from the body of the other
+	fp            FPMode // of the text around the definition
+	level         int    // instances that led here, one from the body of the other
 	stack         []source.Note
 }

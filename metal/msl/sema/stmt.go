@@ -41,7 +41,7 @@ func (c *checker) checkBody(f *Func) {
 		return
 	}
 	b := &bodyCtx{c: c, f: f}
-	f.Body = &Block{}
+	f.Body = &Block{Math: st.fp}
 	b.stmts(s, st.def.Body.Stmts, &f.Body.Stmts, &f.Body.Math)
 	if st.autoResult {
 		st.autoResult = false
@@ -683,6 +683,7 @@ func (b *bodyCtx) localVar(s *scope, d *ast.VarDecl, name string) *Var {
 	if d.Specs&ast.Constexpr != 0 {
 		q.Const = true
 	}
+	c.warnSpace(d.Type, q, d)
 	v.Type = q
 	if t.Kind != types.Reference && !(t.Kind == types.Array && t.N < 0) && !c.needComplete(t, d.Span()) {
 		return nil

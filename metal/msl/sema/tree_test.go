@@ -208,6 +208,21 @@ kernel void k(device int *a) { body<3>(a); }`)
 	require.Equal(t, sema.TestAfter, f.Body.Stmts[2].(*sema.Loop).TestAt)
 }
 
+// A pragma acts from where it stands to the end of its block; at program scope on the
+// functions behind it.
+func TestMathMode(t *testing.T) {
+	p := good(t, `
+kernel void a(device float *x) {}
+#pragma METAL fp math_mode(safe)
+kernel void b(device float *x) { { 
+#pragma METAL fp contract(off)
+  x[0] = 1; } }`)
+	require.Equal(t, sema.FPMode{}, kernel(t, p, "a").Func.Body.Math)
+	body := kernel(t, p, "b").Func.Body
+	require.Equal(t, "safe", body.Math.MathMode)
+	require.Equal(t, sema.FPMode{Contract: "off"}, body.Stmts[0].(*sema.Block).Math)
+}
+
 func TestSwitch(t *testing.T) {
 	p := good(t, `kernel void k(device int *a) { switch (a[0]) { case 1: case 2 ... 4: a[1] = 0; case -1: break; default: a[2] = 0; } }`)
 	sw := kernel(t, p, "k").Func.Body.Stmts[0].(*sema.Switch)

@@ -246,6 +246,27 @@ func (c *checker) arrayType(s *scope, t *ast.ArrayType) types.Qual {
 	return q
 }
 
+// warnSpace warns of a pointer or reference that is written without an address space. The
+// specification forbids it; array-spelled parameters without one are in shipped kernels.
+func (c *checker) warnSpace(t ast.Type, q types.Qual, at ast.Node) {
+	if k, ok := t.(*ast.QualifiedType); ok {
+		t = k.Elem
+	}
+	var elem ast.Type
+	switch k := t.(type) {
+	case *ast.PointerType:
+		elem = k.Elem
+	case *ast.ReferenceType:
+		elem = k.Elem
+	}
+	if elem == nil || hasAuto(elem) || q.T.Kind != types.Pointer && q.T.Kind != types.Reference || !at.Span().Start.IsValid() {
+		return
+	}
+	if of := q.T.Of; of.Space == types.NoSpace && of.T.Kind != types.Function && of.T.Kind != types.Array {
+		c.warnf(at, "'%s' has no address space, thread is assumed", q)
+	}
+}
+
 // paramType is the type of a parameter: arrays and functions become pointers.
 func (c *checker) paramType(s *scope, p *ast.ParamDecl) types.Qual {
 	q := c.typ(s, p.Type)
