@@ -234,3 +234,46 @@ func TestWorkersAgree(t *testing.T) {
 		}
 	}
 }
+
+// The last store to each element of an output is the one by definition, for
+// whole rows and single lanes, and for any number of workers.
+func TestLastStores(t *testing.T) {
+	for seed := range uint64(60) {
+		for _, workers := range []int{1, 3} {
+			r := newRig(t, Mem, workers)
+			r.c.Output(r.bufs[1], 0, 4096, 4, "float")
+			r.begin(workers)
+			o := r.run.Params[1]
+			rnd := rand.New(rand.NewPCG(seed, 5))
+			type store struct{ tg, pos, lane int }
+			want := map[int]store{} // by element
+			for g := range 9 {
+				r.w = r.run.Worker(g % workers)
+				r.w.BeginGroup(g, 128, 4)
+				for range 3 {
+					pos := 1 + rnd.IntN(20)
+					a := Access{Kind: Write, Obj: o, Pos: ir.Pos(pos), Mask: ^uint32(0), Base: int64(128 * rnd.IntN(4)), Stride: 4, ElemSize: 4, Count: 1}
+					if rnd.IntN(3) == 0 {
+						a.Mask, a.Base = rnd.Uint32(), int64(4*rnd.IntN(64))
+					}
+					r.w.StorePoison(2, &a, nil)
+					for l := range Lanes {
+						if a.Mask>>l&1 != 0 {
+							want[int(a.Base)/4+l] = store{g, pos, l}
+						}
+					}
+				}
+			}
+			r.run.End()
+			x := r.c.outputs[0]
+			for e := range 1024 {
+				_, s, ok := x.lastStore(4 * e)
+				w, written := want[e]
+				require.Equal(t, written, ok, "seed %d, element %d", seed, e)
+				if ok {
+					require.Equal(t, w, store{int(s.tg) - 1, int(s.pos), int(s.who & laneMask)}, "seed %d, element %d", seed, e)
+				}
+			}
+		}
+	}
+}

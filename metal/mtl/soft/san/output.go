@@ -7,7 +7,13 @@ import (
 )
 
 // lastPage holds, for pageBytes bytes of an output, which store came last.
-type lastPage [pageBytes]lastStore
+type lastPage [pageBytes / rowBytes]lastRow
+
+// lastRow is 128 bytes of it: one store by all lanes in order, or single ones.
+type lastRow struct {
+	all   lastStore   // of lane 0; its tg is the greatest of the row
+	units []lastStore // nil where all is all
+}
 
 // lastStore is a store by a threadgroup (linear index + 1). Of two threadgroups
 // the greater one counts as later, whatever the schedule was.
@@ -17,32 +23,79 @@ type lastStore struct {
 	who uint16
 }
 
-func (w *Worker) keepLast(sg, buf, base int, a *Access) {
-	t := w.run.bufs[buf]
+// expand gives each unit of 1<<unit bytes its own store.
+func (r *lastRow) expand(unit uint) {
+	if r.units != nil {
+		return
+	}
+	r.units = make([]lastStore, rowBytes>>unit)
+	if r.all.tg == 0 {
+		return
+	}
+	for i := range r.units {
+		r.units[i] = r.all
+		r.units[i].who += uint16(i << unit >> 2)
+	}
+}
+
+// at is the last store to a byte of the row.
+func (r *lastRow) at(off int, unit uint) lastStore {
+	if r.units != nil {
+		return r.units[off>>unit]
+	}
+	s := r.all
+	if s.tg != 0 {
+		s.who += uint16(off >> 2)
+	}
+	return s
+}
+
+func (w *Worker) lastPage(buf, index int) *lastPage {
 	if w.last[buf] == nil {
 		w.last[buf] = map[int]*lastPage{}
 	}
+	p := w.last[buf][index]
+	if p == nil {
+		p = new(lastPage)
+		w.last[buf][index] = p
+	}
+	return p
+}
+
+func (w *Worker) keepLast(sg, buf, base int, a *Access) {
+	t := w.run.bufs[buf]
+	s := lastStore{w.group + 1, int32(a.Pos), uint16(a.Obj.id<<10 | sg<<5)}
 	n := a.ElemSize * a.Count
+	if first := base + int(a.Base); a.Count == 1 && a.rowable() && first&(rowBytes-1) == 0 {
+		r := &w.lastPage(buf, first>>pageShift)[first/rowBytes&(pageBytes/rowBytes-1)]
+		if s.tg >= r.all.tg {
+			*r = lastRow{all: s}
+			return
+		}
+	}
 	var page *lastPage
 	index := -1
 	for m := a.Mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m)
 		at := base + int(a.offset(lane))
-		s := lastStore{w.group + 1, int32(a.Pos), uint16(a.Obj.id<<10 | sg<<5 | lane)}
+		mine := s
+		mine.who |= uint16(lane)
 		for end := at + n; at < end; at += 1 << t.unit {
 			if at>>pageShift != index {
 				index = at >> pageShift
-				page = w.last[buf][index]
-				if page == nil {
-					page = new(lastPage)
-					w.last[buf][index] = page
-				}
+				page = w.lastPage(buf, index)
 			}
-			page[at&(pageBytes-1)>>t.unit] = s
+			r := &page[at/rowBytes&(pageBytes/rowBytes-1)]
+			r.expand(t.unit)
+			r.all.tg = max(r.all.tg, mine.tg)
+			if u := &r.units[at&(rowBytes-1)>>t.unit]; mine.tg >= u.tg {
+				*u = mine
+			}
 		}
 	}
 }
 
+// mergeLast takes in another worker's page.
 func (t *tracked) mergeLast(index int, p *lastPage) {
 	q := t.last[index]
 	if q == nil {
@@ -50,8 +103,21 @@ func (t *tracked) mergeLast(index int, p *lastPage) {
 		return
 	}
 	for i := range q {
-		if p[i].tg > q[i].tg {
-			q[i] = p[i]
+		a, b := &q[i], &p[i]
+		switch {
+		case b.all.tg == 0:
+		case a.all.tg == 0 || a.units == nil && b.units == nil && b.all.tg > a.all.tg:
+			*a = *b
+		case a.units == nil && b.units == nil:
+		default:
+			a.expand(t.unit)
+			b.expand(t.unit)
+			a.all.tg = max(a.all.tg, b.all.tg)
+			for j := range a.units {
+				if b.units[j].tg > a.units[j].tg {
+					a.units[j] = b.units[j]
+				}
+			}
 		}
 	}
 }
@@ -129,7 +195,7 @@ func (x *output) lastStore(off int) (*Run, lastStore, bool) {
 			}
 			at := off - t.lo
 			if p := t.last[at>>pageShift]; p != nil {
-				if s := p[at&(pageBytes-1)>>t.unit]; s.tg != 0 {
+				if s := p[at/rowBytes&(pageBytes/rowBytes-1)].at(at&(rowBytes-1), t.unit); s.tg != 0 {
 					return r, s, true
 				}
 			}
