@@ -152,7 +152,8 @@ type Instr struct {
 	Site int32
 }
 
-// Mem describes a memory access of Count consecutive elements.
+// Mem describes a memory access of Count consecutive elements. An I1 is a byte in
+// memory: 0 or 1 when stored, true unless 0 when loaded.
 type Mem struct {
 	Elem  Type
 	Count int

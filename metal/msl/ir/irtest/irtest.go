@@ -28,7 +28,8 @@ type Lane struct {
 
 // Run executes f, which must be verified.
 func (l Lane) Run(f *ir.Func) error {
-	m := &machine{f: f, lane: l, vals: make([]uint64, len(f.Types)), ptrs: make([]pointer, len(f.Types)), mem: map[object][]byte{}, held: map[pointer]pointer{}}
+	m := &machine{f: f, lane: l, vals: make([]uint64, len(f.Types)), ptrs: make([]pointer, len(f.Types)), mats: make([]*matrix, len(f.Types)),
+		mem: map[object][]byte{}, held: map[pointer]pointer{}, heldMats: map[pointer]*matrix{}}
 	if l.MaxSteps == 0 {
 		m.lane.MaxSteps = 1 << 20
 	}
@@ -56,10 +57,16 @@ type machine struct {
 	lane  Lane
 	vals  []uint64
 	ptrs  []pointer
+	mats  []*matrix
 	mem   map[object][]byte
-	held  map[pointer]pointer // pointers in private memory
 	steps int
+	// Pointers and matrices in private memory.
+	held     map[pointer]pointer
+	heldMats map[pointer]*matrix
 }
+
+// matrix is a simdgroup matrix, row by row; a new one for each value.
+type matrix [64]float32
 
 type object struct {
 	op ir.Op
@@ -77,19 +84,21 @@ type exit struct {
 	target *ir.Instr
 	vals   []uint64
 	ptrs   []pointer
+	mats   []*matrix
 }
 
 func (m *machine) take(vs []ir.Value) (e exit) {
 	for _, v := range vs {
 		e.vals = append(e.vals, m.vals[v])
 		e.ptrs = append(e.ptrs, m.ptrs[v])
+		e.mats = append(e.mats, m.mats[v])
 	}
 	return e
 }
 
 func (m *machine) give(vs []ir.Value, e exit) {
 	for k, v := range vs {
-		m.vals[v], m.ptrs[v] = e.vals[k], e.ptrs[k]
+		m.vals[v], m.ptrs[v], m.mats[v] = e.vals[k], e.ptrs[k], e.mats[k]
 	}
 }
 
@@ -171,7 +180,7 @@ func (m *machine) instr(i *ir.Instr) (err error) {
 	switch i.Op {
 	case ir.Declare, ir.TgBarrier, ir.SgBarrier, ir.Fence:
 	case ir.Undef:
-		m.vals[r], m.ptrs[r] = 0, pointer{}
+		m.vals[r], m.ptrs[r], m.mats[r] = 0, pointer{}, &matrix{}
 	case ir.Const:
 		m.vals[r], m.ptrs[r] = i.Imm, pointer{}
 	case ir.Grid:
@@ -190,6 +199,8 @@ func (m *machine) instr(i *ir.Instr) (err error) {
 		m.vals[r] = fma(t, arg(0), arg(1), arg(2))
 	case ir.Load, ir.Store:
 		return m.access(i)
+	case ir.SgFill, ir.SgDiag, ir.SgLoad, ir.SgStore, ir.SgMMA, ir.SgElem, ir.SgWith:
+		return m.matrix(i, t)
 	case ir.AtomicLoad:
 		m.vals[r], err = m.read(m.ptrs[i.Args[0]], i.Mem.Elem.Size())
 	case ir.AtomicStore:
@@ -218,6 +229,15 @@ func (m *machine) instr(i *ir.Instr) (err error) {
 }
 
 func (m *machine) access(i *ir.Instr) error {
+	if i.Mem.Elem.IsSg() { // before the passes
+		p := m.ptrs[i.Args[0]]
+		if i.Op == ir.Store {
+			m.heldMats[p] = m.mats[i.Args[1]]
+		} else if m.mats[i.Res[0]] = m.heldMats[p]; m.mats[i.Res[0]] == nil {
+			m.mats[i.Res[0]] = &matrix{}
+		}
+		return nil
+	}
 	size := i.Mem.Elem.Size()
 	for k := range i.Mem.Count {
 		p := m.ptrs[i.Args[0]]
@@ -226,6 +246,9 @@ func (m *machine) access(i *ir.Instr) error {
 			x, err := m.read(p, size)
 			if err != nil {
 				return err
+			}
+			if i.Mem.Elem == ir.I1 && x != 0 {
+				x = 1
 			}
 			m.vals[i.Res[k]] = x
 			if i.Mem.Elem == ir.Ptr {
