@@ -97,9 +97,10 @@ func (e *emitter) label(label string) {
 	}
 }
 
-// joinLabel is where lanes of a construct meet.
+// joinLabel is where lanes of a construct meet: of a loop that sees lanes, those
+// of an iteration.
 func (e *emitter) joinLabel(i *ir.Instr) string {
-	if i.Op == ir.Loop {
+	if i.Op == ir.Loop && e.flow.sees[i] {
 		return e.next(i)
 	}
 	return e.end(i)

@@ -103,6 +103,58 @@ func TestMasks(t *testing.T) {
 	require.NotContains(t, text, "goto end2")
 }
 
+// Lanes that continue a loop early wait at the end of the iteration, so those that
+// break out of it together have to go there as well.
+func TestUniformBreakPassesTheVote(t *testing.T) {
+	text := body(t, parse(t, outParam, `%1:i32 = grid thread_index_in_simdgroup.x
+%2:i32 = const 7
+%3:i1 = icmp ult %1, %2
+%4:i32 = grid threadgroup_position_in_grid.x
+%5:i1 = icmp ult %4, %2
+loop #1 () {
+if %3 {
+continue #1
+} else {
+yield
+}
+%6:i32 = simdreduce add %1 site 1
+if %5 {
+break #1
+} else {
+yield
+}
+continue #1
+}
+return`))
+	require.Contains(t, text, "if (v5) {\n        q = 6;\n        goto next3;\n      }")
+	require.NotContains(t, strings.ReplaceAll(text, "if (q != 0) break;", ""), "break;")
+}
+
+// Inside of what sees no lanes nobody votes: lanes that left it earlier would not.
+func TestNoVotesWithoutCollectives(t *testing.T) {
+	text := body(t, parse(t, outParam, `%1:i32 = grid thread_index_in_simdgroup.x
+%2:i32 = const 7
+%3:i1 = icmp ult %1, %2
+%4:i1 = icmp eq %1, %2
+loop #1 () {
+if %3 {
+break #1
+} else {
+yield
+}
+if %4 {
+return
+} else {
+yield
+}
+continue #1
+}
+%6:i32 = simdreduce add %1 site 1
+return`))
+	require.Equal(t, 1, strings.Count(text, "__ballot_sync"), text)
+	require.Contains(t, text, "  }\n  const u32 m1 = __ballot_sync(m0, true);\n  u32 const v6 = reduce<add_u32>(m1, v1);")
+}
+
 func TestPolls(t *testing.T) {
 	f := parse(t, outParam, "loop #1 () {\ncontinue #1\n}\nreturn")
 	require.NotContains(t, body(t, f), "polls")

@@ -24,6 +24,10 @@ type flow struct {
 	through map[*ir.Instr]bool
 	// voting tells the loops whose iterations end with a vote.
 	voting map[*ir.Instr]bool
+	// held tells the constructs at whose join, for a loop at the end of an iteration,
+	// lanes with a code may wait for the others. Whoever leaves such a construct has
+	// to pass the join, even if all lanes that are still active leave together.
+	held map[*ir.Instr]bool
 	// id numbers the constructs from 1: a break's code is 2*id, a continue's 2*id+1.
 	id map[*ir.Instr]int
 }
@@ -34,10 +38,11 @@ func seesLanes(o ir.Op) bool {
 }
 
 func planFlow(f *ir.Func, u *pass.Uniformity) *flow {
-	p := &flow{sees: map[*ir.Instr]bool{}, joined: map[*ir.Instr]bool{}, through: map[*ir.Instr]bool{}, voting: map[*ir.Instr]bool{}, id: map[*ir.Instr]int{}}
+	p := &flow{sees: map[*ir.Instr]bool{}, joined: map[*ir.Instr]bool{}, through: map[*ir.Instr]bool{}, voting: map[*ir.Instr]bool{}, held: map[*ir.Instr]bool{}, id: map[*ir.Instr]int{}}
 	p.masks = p.mark(f.Body)
 	if p.masks {
-		p.walk(f.Body, nil, u)
+		for p.walk(f.Body, nil, u) {
+		}
 	}
 	return p
 }
@@ -58,32 +63,47 @@ func (p *flow) mark(r *ir.Region) bool {
 	return any
 }
 
-func (p *flow) walk(r *ir.Region, stack []*ir.Instr, u *pass.Uniformity) {
+// walk plans each leave once; it is true when that changed what other leaves
+// have to pass.
+func (p *flow) walk(r *ir.Region, stack []*ir.Instr, u *pass.Uniformity) bool {
+	changed := false
 	for _, i := range r.Instrs {
 		for _, b := range i.Body {
-			p.walk(b, append(stack, i), u)
+			changed = p.walk(b, append(stack, i), u) || changed
 		}
-		if i.Op != ir.Break && i.Op != ir.Continue && i.Op != ir.Return {
-			continue
-		}
-		if i.Op != ir.Return && !p.sees[i.Target] {
-			continue // behind the target all lanes are there again
-		}
-		// From the innermost construct where lanes part, outwards to the target.
-		varying := false
-		for k := len(stack) - 1; k >= 0 && stack[k] != i.Target; k-- {
-			d := stack[k]
-			if varying = varying || u.Control(d) == pass.Varying; varying {
+		switch {
+		case i.Op == ir.Return:
+			// The thread ends: nobody waits for it.
+			p.outwards(stack, nil, u, func(d *ir.Instr) {
 				p.through[d] = true
-				p.voting[d] = d.Op == ir.Loop
+				p.voting[d] = d.Op == ir.Loop && p.sees[d]
+			})
+		case (i.Op == ir.Break || i.Op == ir.Continue) && !p.joined[i] && p.sees[i.Target]:
+			hold := func(d *ir.Instr) {
+				p.joined[i], p.coded, changed = true, true, true
+				p.held[d] = true
+				p.voting[d] = d.Op == ir.Loop && p.sees[d]
 			}
-		}
-		if varying && i.Op != ir.Return {
-			p.joined[i] = true
-			p.coded = true
-			if i.Target.Op == ir.Loop {
-				p.voting[i.Target] = true
+			if p.outwards(stack, i.Target, u, func(d *ir.Instr) { hold(d); p.through[d] = true }) || i.Op == ir.Break && i.Target.Op == ir.Loop && p.held[i.Target] {
+				hold(i.Target)
 			}
 		}
 	}
+	return changed
+}
+
+// outwards calls f for the constructs from the innermost one where lanes part, or
+// wait, out to the target, and tells whether there is one. Constructs inside of
+// one that sees no lanes are passed over: nobody votes in there, and lanes meet
+// behind all of it.
+func (p *flow) outwards(stack []*ir.Instr, target *ir.Instr, u *pass.Uniformity, f func(*ir.Instr)) bool {
+	parted := false
+	for k := len(stack) - 1; k >= 0 && stack[k] != target; k-- {
+		d := stack[k]
+		parted = parted || p.held[d] || u.Control(d) == pass.Varying
+		if parted && (k == 0 || p.sees[stack[k-1]]) {
+			f(d)
+		}
+	}
+	return parted
 }

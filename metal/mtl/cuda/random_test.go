@@ -12,7 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var randomCount = flag.Int("random", 100, "random programs that -cuda runs")
+var (
+	randomCount = flag.Int("random", 100, "random programs that -cuda runs")
+	randomFrom  = flag.Int("random-from", 1, "seed of the first random program")
+)
 
 // program makes a kernel of nested conditions, loops and blocks that lanes leave
 // at different times, with simdgroup functions in between: out[i] is a hash of
@@ -208,7 +211,7 @@ func TestGPURandom(t *testing.T) {
 	g := openGPU(t)
 	defer g.d.Close()
 	wrong, elements := 0, 0
-	cases := randomCases(t, 1, *randomCount, 4096-5)
+	cases := randomCases(t, *randomFrom, *randomCount, 4096-5)
 	for _, c := range cases {
 		src, err := Emit(c.f, Options{})
 		require.NoError(t, err)
