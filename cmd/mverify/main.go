@@ -5,6 +5,9 @@
 //	mverify --suite dumps --llama DIR         every node against a live llama.cpp
 //	mverify --suite ops --filter 'q4_K' -v    some cases, all lines
 //	mverify --suite ops --cases my.jsonl      your own shapes
+//	mverify compile my.metal                  does it compile, with which kernels
+//	mverify init my.metal                     a launch case to fill in
+//	mverify case my.json                      run it under the sanitizer
 //	mverify record --llama DIR                write the recorded node values again
 //
 // It exits with 0 when all held, 1 when something did not, 2 for bad usage or
