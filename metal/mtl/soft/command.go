@@ -2,6 +2,7 @@ package soft
 
 import (
 	"fmt"
+	"math"
 
 	"minfer/metal/mtl"
 	"minfer/metal/mtl/soft/san"
@@ -87,6 +88,9 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	if err := mtl.CheckDispatch(cb.device.limits, &d); err != nil {
 		return err
 	}
+	if err := checkGroups(&d); err != nil {
+		return err
+	}
 	if err := cb.retain(buffers...); err != nil {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
@@ -100,6 +104,28 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	d.Bindings = bindings
 	d.ThreadgroupMemory = append([]int(nil), d.ThreadgroupMemory...)
 	cb.work = append(cb.work, work{dispatch: &dispatch{d, p}})
+	return nil
+}
+
+// maxGroups is the number of threadgroups that a launch may have: their linear
+// indices are 32-bit numbers here, one of which is taken.
+const maxGroups = math.MaxUint32 - 1
+
+// checkGroups refuses launches of more than maxGroups threadgroups. The grid is
+// known to be sound along each axis.
+func checkGroups(d *mtl.Dispatch) error {
+	total := uint64(1)
+	for _, axis := range [][3]int{{d.Threads.X, d.ThreadsPerThreadgroup.X, d.Threadgroups.X}, {d.Threads.Y, d.ThreadsPerThreadgroup.Y, d.Threadgroups.Y}, {d.Threads.Z, d.ThreadsPerThreadgroup.Z, d.Threadgroups.Z}} {
+		groups := uint64(axis[2])
+		if groups == 0 {
+			groups = uint64((axis[0] + axis[1] - 1) / axis[1])
+		}
+		// Both factors are below 2^32.
+		if total *= groups; total > maxGroups {
+			return &mtl.LaunchError{Kind: mtl.InvalidLaunch, Label: d.Label, Kernel: d.Pipeline.Kernel(),
+				Reason: fmt.Sprintf("threadgroups %v, threads %v by %v: want at most %d threadgroups on this device", d.Threadgroups, d.Threads, d.ThreadsPerThreadgroup, uint64(maxGroups))}
+		}
+	}
 	return nil
 }
 

@@ -412,6 +412,39 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 }
 
+func TestTooManyThreadgroups(t *testing.T) {
+	d := device(t, Options{})
+	x := buffer(t, d, "X", 128)
+	p := kernel(t, d, 1, set)
+	for _, c := range []struct {
+		groups, threads mtl.Size
+		per             int
+		refused         bool
+	}{
+		{mtl.Size{X: 1 << 16, Y: 1 << 16, Z: 1}, mtl.Size{}, 1, true},
+		{mtl.Size{X: 1<<32 - 1, Y: 1, Z: 1}, mtl.Size{}, 1, true},
+		{mtl.Size{X: 1<<32 - 2, Y: 1, Z: 1}, mtl.Size{}, 1, false},
+		{mtl.Size{X: 1<<32 - 1, Y: 1<<32 - 1, Z: 1<<32 - 1}, mtl.Size{}, 1, true},
+		{mtl.Size{}, mtl.Size{X: 1<<32 - 1, Y: 33, Z: 1}, 32, true},
+		{mtl.Size{}, mtl.Size{X: 1<<32 - 1, Y: 31, Z: 1}, 32, false},
+		{mtl.Size{}, mtl.Size{X: 1<<32 - 1, Y: 32, Z: 1}, 32, true},
+	} {
+		launch := on("many", p, 1, x)
+		launch.Threadgroups, launch.Threads, launch.ThreadsPerThreadgroup.X = c.groups, c.threads, c.per
+		cb := commands(t, d)
+		err := cb.Dispatch(launch)
+		cb.Discard()
+		if !c.refused {
+			require.NoError(t, err, "%v", c)
+			continue
+		}
+		var refused *mtl.LaunchError
+		require.ErrorAs(t, err, &refused, "%v", c)
+		require.Equal(t, mtl.InvalidLaunch, refused.Kind)
+		require.ErrorContains(t, err, "want at most 4294967294 threadgroups on this device")
+	}
+}
+
 func TestPipelineLimits(t *testing.T) {
 	d := device(t, Options{})
 	b := ir.NewBuilder("large")
