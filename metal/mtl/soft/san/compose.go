@@ -112,7 +112,7 @@ var spaceNames = map[ir.Space]string{ir.Device: "device", ir.Constant: "constant
 
 // describe fills in what is known of the object.
 func (c *Checker) describe(f *Finding, o *Object, e *event) {
-	f.Space, f.Argument = spaceNames[o.Space], o.Name
+	f.Space, f.Argument, f.Tensor = spaceNames[o.Space], o.Name, o.Tensor
 	f.Extent, f.ElementSize = o.Size, o.ElemSize
 	if o.Param < 0 && e.unit > 0 {
 		f.ElementSize = e.unit

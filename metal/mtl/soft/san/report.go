@@ -48,6 +48,7 @@ type Finding struct {
 
 	Space    string `json:"space,omitempty"` // device, constant, threadgroup or thread
 	Argument string `json:"argument,omitempty"`
+	Tensor   string `json:"tensor,omitempty"` // what the host calls the part of the buffer
 	Buffer   string `json:"buffer,omitempty"`
 	Access   string `json:"access,omitempty"` // read or write
 
@@ -289,6 +290,9 @@ func (f *Finding) text(b *strings.Builder) {
 		arg := "argument " + f.Argument
 		if f.Space != "" {
 			arg = f.Space + " memory " + f.Argument
+		}
+		if f.Tensor != "" {
+			arg += fmt.Sprintf(" = tensor %q", f.Tensor)
 		}
 		if f.Buffer != "" {
 			arg += fmt.Sprintf(" = buffer %q", f.Buffer)

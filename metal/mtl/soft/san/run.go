@@ -196,6 +196,7 @@ func (r *Run) place(o *Object, align int) {
 // bind completes a parameter's object.
 func (r *Run) bind(o *Object, b Binding, u *uses) {
 	o.Buffer, o.Base, o.Size, o.Output = b.Buffer, b.Offset, b.Length, b.Output
+	o.Tensor = b.Name
 	c := r.c
 	if b.Buffer == nil || c.mode == Off {
 		return

@@ -113,6 +113,7 @@ type Object struct {
 	// Func.Allocas; -1 where it is none.
 	Param, Static, Alloca int
 	Buffer                *Buffer // of device and constant bindings; nil for inline bytes
+	Tensor                string  // what the binding calls its part of the buffer, "" if nothing
 	Base                  int     // device: the binding's offset in the buffer, bytes; threadgroup: the object's place in the threadgroup's memory
 	Size                  int     // extent in bytes
 	Elem                  string  // element type, for reports
@@ -196,5 +197,6 @@ type Binding struct {
 	Param          int     // index in Kernel.Params
 	Buffer         *Buffer // nil for inline bytes
 	Offset, Length int     // the extent, bytes
+	Name           string  // of the tensor there, "" if it has none of its own
 	Output         bool
 }
