@@ -197,3 +197,17 @@ func BenchmarkKernels(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPoisoned is the matrix-vector product with an undefined value around.
+func BenchmarkPoisoned(b *testing.B) {
+	k := benchMatvec(b, 4864, 896)
+	f := k.p.f
+	undef := &ir.Instr{Op: ir.Undef, Res: []ir.Value{f.NewValue(ir.F32)}}
+	f.Body.Instrs = append([]*ir.Instr{undef}, f.Body.Instrs...)
+	k.p = decode(b, f)
+	cpu := cpuTime()
+	for b.Loop() {
+		k.run(b, san.Mem)
+	}
+	b.ReportMetric(k.work*float64(b.N)/(cpuTime()-cpu).Seconds()/1e6, "M/cpu-s")
+}

@@ -1,6 +1,8 @@
 package interp
 
 import (
+	"slices"
+
 	"minfer/metal/msl/ir"
 	"minfer/metal/mtl/soft/lane"
 )
@@ -579,9 +581,19 @@ func (d *decoder) batch() {
 		p.steps = append(p.steps, st)
 		if head < 0 {
 			head = k
-			i.op = opBatch
+			i.op, i.imm = opBatch, uint64(len(p.batches))
+			p.batches = append(p.batches, batch{})
 		}
 		p.code[head].n++
+		b := &p.batches[len(p.batches)-1]
+		for _, r := range [...]uint32{i.a, i.b, i.c} {
+			if r != zeroSlot && !slices.Contains(b.ins, r) && !slices.Contains(b.outs, r) {
+				b.ins = append(b.ins, r)
+			}
+		}
+		if !slices.Contains(b.outs, i.dst) {
+			b.outs = append(b.outs, i.dst)
+		}
 	}
 	p.steps = append(p.steps, lane.End)
 }

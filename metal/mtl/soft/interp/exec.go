@@ -66,7 +66,7 @@ func (s *simdgroup) run(w *worker) {
 	for {
 		in := &code[pc]
 		pc++
-		if in.op == opBatch && !s.poisoned {
+		if in.op == opBatch && (!s.poisoned || s.clean(&p.batches[in.imm])) {
 			*s.u64(scratchSlot) = uint64(m)
 			lane.Run(&p.steps[in.x], base)
 			pc += int(in.n) - 1
@@ -78,7 +78,7 @@ func (s *simdgroup) run(w *worker) {
 		}
 		switch in.op {
 		case opBatch, opStep:
-			// Poisoned: one step, as its poison must be known before the next.
+			// Something is poisoned: one step, for its poison must be known before the next.
 			s.one[0] = p.steps[in.x]
 			lane.Run(&s.one[0], base)
 		case opSlow:
@@ -267,6 +267,22 @@ func (s *simdgroup) propagate(in *instr) {
 			*s.poison(in.dst) = ^uint32(0)
 		}
 	}
+}
+
+// clean tells whether no operand of a row of steps is poisoned, and if so clears
+// the poison of its results.
+func (s *simdgroup) clean(b *batch) bool {
+	var any uint32
+	for _, r := range b.ins {
+		any |= *s.poison(r)
+	}
+	if any != 0 {
+		return false
+	}
+	for _, r := range b.outs {
+		*s.poison(r) = 0
+	}
+	return true
 }
 
 // lookForPoison leaves the slow way now and then, when no register is poisoned.

@@ -12,8 +12,9 @@ import (
 // in several goroutines at once.
 type Program struct {
 	f     *ir.Func
-	code  []instr
-	steps []lane.Step
+	code    []instr
+	steps   []lane.Step
+	batches []batch // by opBatch's imm
 	pos   []ir.Pos // by instruction
 	acc   []access
 	coll  []collective
@@ -113,6 +114,9 @@ type instr struct {
 	imm  uint64
 	site int32
 }
+
+// batch says what a row of steps reads from before and what it writes.
+type batch struct{ ins, outs []uint32 }
 
 // poisonRule says how a step's result gets its poison.
 type poisonRule uint8
