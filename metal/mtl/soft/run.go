@@ -250,7 +250,7 @@ func (e *execution) prepare(d *dispatch) *launch {
 		}
 		m := b.Buffer.(*Buffer).mem
 		l.Windows[i] = mem.Window{Buffer: m, Offset: b.Offset, Length: b.Length, ReadOnly: p.ReadOnly, Name: b.Name}
-		w.Bindings = append(w.Bindings, san.Binding{Param: i, Buffer: m.San, Offset: b.Offset, Length: b.Length, Output: b.Access == mtl.Output})
+		w.Bindings = append(w.Bindings, san.Binding{Param: i, Buffer: m.San, Offset: b.Offset, Length: b.Length, Output: b.Access == mtl.Output, Name: b.Name})
 	}
 	l.watched = w
 	return l

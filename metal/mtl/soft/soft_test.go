@@ -3,6 +3,7 @@ package soft
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,10 +185,17 @@ func TestExtentNotAllocation(t *testing.T) {
 	x := buffer(t, d, "X", 4*64)
 	require.NoError(t, x.Write(0, make([]byte, 256)))
 	launch := on("set", kernel(t, d, 1, set), 32, x)
-	launch.Bindings[0].Offset, launch.Bindings[0].Length = 64, 4*31
+	launch.Bindings[0].Offset, launch.Bindings[0].Length, launch.Bindings[0].Name = 64, 4*31, "blk.3.ffn_down"
 	cb := commands(t, d)
 	require.NoError(t, cb.Dispatch(launch))
+	var report *san.Report
+	d.o.Report = func(_ string, r *san.Report) { report = r }
 	require.Equal(t, []string{san.KindOutOfBounds}, found(t, cb))
+	f := report.Findings[0]
+	require.Equal(t, []any{"blk.3.ffn_down", "X", int64(124), int64(188)}, []any{f.Tensor, f.Buffer, f.Offset, f.BufferOffset})
+	var text strings.Builder
+	require.NoError(t, report.WriteText(&text, false))
+	require.Contains(t, text.String(), `device memory x = tensor "blk.3.ffn_down" = buffer "X"`)
 	data := make([]byte, 256)
 	require.NoError(t, x.Read(0, data))
 	require.Equal(t, byte(31), data[64+4*30])
