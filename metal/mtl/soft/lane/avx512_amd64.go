@@ -156,6 +156,12 @@ func hBcast32AVX512()
 
 func hBcast64AVX512()
 
+func hExpAVX512()
+
+func hExp2AVX512()
+
+func hRsqrtAVX512()
+
 // addressesAVX512 is plainAddresses.
 //
 //go:noescape

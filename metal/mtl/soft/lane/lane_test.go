@@ -291,7 +291,7 @@ func TestReduceAndMMA(t *testing.T) {
 func BenchmarkSteps(b *testing.B) {
 	var f frame
 	for _, lv := range levels {
-		for _, op := range []Op{Add32, FMA, Mul64, U32ToF, Select32, F16ToF} {
+		for _, op := range []Op{Add32, FMA, Mul64, U32ToF, Select32, F16ToF, Exp, Rsqrt} {
 			st := Lanes(op, slotD, slotA, slotB, slotC)
 			if lv.has != nil && !lv.has[st.op] {
 				continue
@@ -306,6 +306,33 @@ func BenchmarkSteps(b *testing.B) {
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/step")
 			})
+		}
+	}
+}
+
+// TestMathLevels samples all float32 for the functions of libm that a level has:
+// they must be libm's bit for bit.
+func TestMathLevels(t *testing.T) {
+	for _, lv := range levels {
+		for op := Rsqrt; op <= Erf; op++ {
+			st := [2]Step{Lanes(op, slotD, slotA, slotB, slotC), End}
+			if lv.has == nil || !lv.has[st[0].op] {
+				continue
+			}
+			var f frame
+			in, out := (*[32]uint32)(unsafe.Add(f.base(), slotA)), (*[32]uint32)(unsafe.Add(f.base(), slotD))
+			for b := uint64(0); b < 1<<32; b += 32 * 1031 {
+				for l := range in {
+					in[l] = uint32(b) + uint32(l)*1031
+				}
+				lv.run(&st[0], f.base())
+				for l, x := range in {
+					want := uint32(scalar[op](uint64(x), 0, 0))
+					if want != out[l] && !sameResult(signatures[op], uint64(want), uint64(out[l])) {
+						t.Fatalf("%s %s(%#x): got %#x, want %#x", lv.name, signatures[op].Name, x, out[l], want)
+					}
+				}
+			}
 		}
 	}
 }

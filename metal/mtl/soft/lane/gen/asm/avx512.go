@@ -339,6 +339,7 @@ func avx512Family() {
 			VMOVDQU32(Z0, d.Offset(64*i))
 		}
 	})
+	avx512Math()
 	avx512Memory()
 }
 
