@@ -122,10 +122,11 @@ func Ordering() []Check {
 				}
 				require.Equal(t, first, got)
 			}
+			terms := floatsOf(values)
 			for row, sum := range floatsOf(first) {
 				exact := 0.0
 				for i := range 128 {
-					exact += float64(floatsOf(values)[row*128+i]) * float64(floatsOf(values)[i])
+					exact += float64(terms[row*128+i]) * float64(terms[i])
 				}
 				// 128 positive terms in any order: at most 128 roundings of half a unit
 				// each of a sum.
