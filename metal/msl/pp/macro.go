@@ -1,4 +1,3 @@
-// NOTICE-LOST (delete this line): uncommitted edits to this file were reverted to HEAD at 00:53:28 by the coordinator's mistake; redo what is missing.
 package pp
 
 import (
