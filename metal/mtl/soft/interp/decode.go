@@ -37,7 +37,6 @@ type value struct {
 	isAddr bool
 	su, sv int
 	disp   int64
-	full   int // su + sv + disp in one register, if it was needed
 	// A constant's bits.
 	isConst bool
 	bits    uint64

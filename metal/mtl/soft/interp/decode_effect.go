@@ -25,16 +25,16 @@ func (d *decoder) effect(i *ir.Instr) {
 	case ir.SimdReduce, ir.SimdScan, ir.SimdShuffle, ir.SimdVote, ir.SimdFirst, ir.SimdActive:
 		d.collective(i)
 	case ir.TgBarrier:
-		d.emit(instr{op: opTgBarrier, x: uint32(i.Imm), site: i.Site})
+		d.emit(instr{op: opTgBarrier, x: uint32(i.Imm)})
 	case ir.SgBarrier:
-		d.emit(instr{op: opSgBarrier, x: uint32(i.Imm), site: i.Site})
+		d.emit(instr{op: opSgBarrier, x: uint32(i.Imm)})
 	case ir.Fence:
-		d.emit(instr{op: opFence, x: uint32(i.Imm), site: i.Site})
+		d.emit(instr{op: opFence, x: uint32(i.Imm)})
 	case ir.SgFill, ir.SgDiag:
 		v := i.Res[0]
 		r := d.newReg(cSg)
 		a := access{elem: d.f.Types[v].SgElem(), pos: i.Pos}
-		in := instr{op: opSgFill, dst: uint32(r), site: i.Site}
+		in := instr{op: opSgFill, dst: uint32(r)}
 		if i.Op == ir.SgDiag {
 			in.op = opSgDiag
 		}
@@ -52,27 +52,27 @@ func (d *decoder) effect(i *ir.Instr) {
 		v := i.Res[0]
 		r := d.newReg(cSg)
 		x := d.sgAccess(i, i.Args[0], i.Args[1:])
-		d.emit(instr{op: opSgLoad, dst: uint32(r), x: x, site: i.Site})
+		d.emit(instr{op: opSgLoad, dst: uint32(r), x: x})
 		d.define(v, r)
 	case ir.SgStore:
 		x := d.sgAccess(i, i.Args[1], i.Args[2:])
-		d.emit(instr{op: opSgStore, a: uint32(d.vals[i.Args[0]].reg), x: x, site: i.Site})
+		d.emit(instr{op: opSgStore, a: uint32(d.vals[i.Args[0]].reg), x: x})
 	case ir.SgMMA:
 		v := i.Res[0]
 		r := d.newReg(cSg)
 		d.emit(instr{op: opSgMMA, dst: uint32(r), a: uint32(d.vals[i.Args[0]].reg), b: uint32(d.vals[i.Args[1]].reg),
-			c: uint32(d.vals[i.Args[2]].reg), x: uint32(d.f.Types[v].SgElem()), site: i.Site})
+			c: uint32(d.vals[i.Args[2]].reg), x: uint32(d.f.Types[v].SgElem())})
 		d.define(v, r)
 	case ir.SgElem:
 		v := i.Res[0]
 		r := d.newReg(cVec)
-		d.emit(instr{op: opSgElem, dst: uint32(r), a: uint32(d.vals[i.Args[0]].reg), imm: i.Imm, x: uint32(d.f.Types[v]), site: i.Site})
+		d.emit(instr{op: opSgElem, dst: uint32(r), a: uint32(d.vals[i.Args[0]].reg), imm: i.Imm, x: uint32(d.f.Types[v])})
 		d.define(v, r)
 	case ir.SgWith:
 		v := i.Res[0]
 		r := d.newReg(cSg)
 		d.emit(instr{op: opSgWith, dst: uint32(r), a: uint32(d.vals[i.Args[0]].reg), b: uint32(d.vecOf(i.Args[1])), imm: i.Imm,
-			x: uint32(d.f.Types[v].SgElem()), site: i.Site})
+			x: uint32(d.f.Types[v].SgElem())})
 		d.define(v, r)
 	default:
 		d.fail(i, "operation "+i.Op.String())
@@ -203,9 +203,8 @@ func (d *decoder) collective(i *ir.Instr) {
 	if len(i.Args) > 0 {
 		c.typ = d.f.Types[i.Args[0]]
 	}
-	c.wide = wide(c.typ)
 	varying := d.varying[v]
-	in := instr{site: i.Site}
+	var in instr
 	if len(i.Args) > 0 {
 		in.a = uint32(d.vecOf(i.Args[0]))
 	}

@@ -389,7 +389,7 @@ func (d *decoder) ptrAdd(i *ir.Instr) {
 			x.su = d.vals[p].reg
 		}
 	}
-	x.vec, x.full = 0, 0
+	x.vec = 0
 	o := &d.vals[off]
 	switch {
 	case o.isConst:

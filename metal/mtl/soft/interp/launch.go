@@ -20,7 +20,8 @@ type Launch struct {
 	Windows          []mem.Window
 	ThreadgroupBytes []int
 
-	// San watches, where not nil. Out-of-bounds accesses never touch memory, with
+	// San watches, where not nil; it was begun with at least Threads workers and is
+	// ended by the caller. Out-of-bounds accesses never touch memory, with
 	// or without it.
 	San *san.Run
 	// Seed, if not 0, gives threadgroups and the simdgroups between barriers a

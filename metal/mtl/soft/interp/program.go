@@ -11,13 +11,13 @@ import (
 // operands are byte offsets in a simdgroup's frame. It is immutable and may run
 // in several goroutines at once.
 type Program struct {
-	f     *ir.Func
+	f       *ir.Func
 	code    []instr
 	steps   []lane.Step
-	batches []batch // by opBatch's imm
-	pos   []ir.Pos // by instruction
-	acc   []access
-	coll  []collective
+	batches []batch  // by opBatch's imm
+	pos     []ir.Pos // by instruction
+	acc     []access
+	coll    []collective
 
 	// The frame: scalars (8 bytes each, the first always 0, the second scratch),
 	// then vectors of 128 and of 256 bytes.
@@ -112,7 +112,6 @@ type instr struct {
 	fn   lane.Fn
 	sfn  lane.ScalarFn
 	imm  uint64
-	site int32
 }
 
 // batch says what a row of steps reads from before and what it writes.
@@ -158,8 +157,6 @@ type collective struct {
 	op   uint64
 	quad bool
 	excl bool
-	// wide: the value has 64-bit lanes.
-	wide bool
 	uni  bool // the operand that must be uniform is a scalar (in b), else a vector
 	fill uint32
 	mod  uint32 // frame offset of the modulo, 0 if none

@@ -45,9 +45,6 @@ func SignatureOf(o Op) Signature { return signatures[o] }
 // Func gives the 32-lane form in plain Go.
 func Func(o Op) Fn { return plain[o] }
 
-// Wide tells whether the result has 64-bit lanes.
-func (s Signature) Wide() bool { return s.Result == 'U' || s.Result == 'I' }
-
 // F16 and the functions below convert one value, for callers outside the lanes.
 func F16(x float32) uint16 { return uint16(ftof16(x)) }
 
