@@ -146,7 +146,7 @@ func (c *checker) cond(s *scope, x *ast.CondExpr) Expr {
 		return c.bad(x)
 	}
 	n := Node{Where: x.Start}
-	if a.Lvalue() && b.Lvalue() && types.IdenticalQ(a.Type(), b.Type()) && a.Type().T.Kind != types.Array && a.Type().T.Kind != types.PackedVector {
+	if a.Lvalue() && b.Lvalue() && types.IdenticalQ(a.Type(), b.Type()) && !isSwizzleOfMany(a) && !isSwizzleOfMany(b) && a.Type().T.Kind != types.Array && a.Type().T.Kind != types.PackedVector {
 		n.T, n.LV = a.Type(), true
 		return &Cond{n, cc, a, b}
 	}

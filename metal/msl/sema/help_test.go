@@ -20,6 +20,12 @@ const head = "#include <metal_stdlib>\nusing namespace metal;\n"
 // counted from the program's own first one.
 func run(t testing.TB, src string) (*sema.Program, []string) {
 	t.Helper()
+	return runFor(t, src, source.Error)
+}
+
+// runFor gives the diagnostics of one severity.
+func runFor(t testing.TB, src string, sev source.Severity) (*sema.Program, []string) {
+	t.Helper()
 	toks, m, diags := pp.Process(fstest.MapFS{"t.metal": {Data: []byte(head + src)}}, "t.metal", pp.Options{})
 	file, more := parse.File(toks, parse.Options{})
 	diags = append(diags, more...)
@@ -27,7 +33,7 @@ func run(t testing.TB, src string) (*sema.Program, []string) {
 	var errs []string
 	for _, d := range append(diags, more...) {
 		require.NotContains(t, d.Msg, "internal error")
-		if d.Severity == source.Error {
+		if d.Severity == sev {
 			p := m.Position(d.Span.Start)
 			errs = append(errs, fmt.Sprintf("%d:%d: %s", p.Line-2, p.Col, d.Msg))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"minfer/metal/msl/ir"
 	"minfer/metal/msl/sema"
+	"minfer/metal/msl/source"
 	"minfer/metal/msl/types"
 )
 
@@ -282,6 +283,28 @@ func TestLimitsOfWork(t *testing.T) {
 	require.Len(t, errs, 1)
 	require.Contains(t, errs[0], "nest deeper than 256")
 	require.NotEmpty(t, kernel(t, p, "k").Errors)
+}
+
+func TestWarnings(t *testing.T) {
+	for src, want := range map[string]string{
+		"void f(@float *p) {}":                                      "'float *' has no address space, thread is assumed",
+		"void f(thread float &p) { @float &r = p; }":                "'float &' has no address space, thread is assumed",
+		"int @f(int x) { if (x) return 1; }":                        "control may reach the end of 'f'",
+		"void f(int x) { int a[3]; a[@4] = x; }":                    "index 4 is outside of an array of 3",
+		"void f(int x) { uchar a[2] = {@x, 0}; }":                   "narrowed to 'uchar'",
+		"void f(int x) { int y = @x / 0; }":                         "division by zero",
+		"kernel void @k() { threadgroup float a[8193]; a[0] = 1; }": "uses 32772 bytes of threadgroup memory, a pipeline can have at most 32768",
+	} {
+		plain, at := place(src)
+		_, errs := run(t, plain)
+		require.Empty(t, errs, src)
+		_, warns := runFor(t, plain, source.Warning)
+		require.Len(t, warns, 1, src)
+		require.Contains(t, warns[0], at, src)
+		require.Contains(t, warns[0], want, src)
+	}
+	_, warns := runFor(t, "void f(float x[4], thread float *p, device const int &q) { auto &r = x[0]; thread auto *s = p; }", source.Warning)
+	require.Empty(t, warns)
 }
 
 func TestValueBits(t *testing.T) {
