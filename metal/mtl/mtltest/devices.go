@@ -3,6 +3,7 @@ package mtltest
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
@@ -71,6 +72,23 @@ func Libraries() []Check {
 			x := k.words("x", 1)
 			k.run(line("x", p, 1, 1, whole(0, x, mtl.Output)))
 			require.Equal(t, []uint32{77}, k.read(x))
+		}},
+		{"library/pipelines in parallel", func(t T, d mtl.Device) {
+			k := kit{t, d}
+			lib := k.library("constants.metal")
+			const n = 8
+			pipelines, errs := make([]mtl.Pipeline, n), make([]error, n)
+			var wait sync.WaitGroup
+			for i := range n {
+				wait.Go(func() { pipelines[i], errs[i] = lib.Pipeline("with_default", map[string]any{"maybe": i}) })
+			}
+			wait.Wait()
+			for i, p := range pipelines {
+				require.NoError(t, errs[i])
+				x := k.words("x", 99)
+				k.run(line("x", p, 1, 1, whole(0, x, mtl.Output)))
+				require.Equal(t, []uint32{uint32(i)}, k.read(x))
+			}
 		}},
 		{"library/error says where", func(t T, d mtl.Device) {
 			_, err := d.Compile(context.Background(), mtl.Source{
