@@ -69,6 +69,8 @@ func TestIntegerResults(t *testing.T) {
 			[]int32{-1, 0, 0, 5}, []int32{-1, 1, 4, 15}},
 		"swizzles": {`int4 v = int4(1, 2, 3, 4); v.xz = v.zx; v.w += 10; int2 w = v.yx; x[0] = v.x; x[1] = v.z; x[2] = v.w; x[3] = w.x * 10 + w.y; v[x[4]] = 7; x[4] = v.y;`,
 			[]int32{0, 0, 0, 0, 1}, []int32{3, 1, 14, 23, 7}},
+		"chosen swizzles": {`int4 v = int4(1, 2, 3, 4), w = int4(5); int2 a = x[0] > 0 ? v.xy : v.wz, b = x[1] > 0 ? v.xy : w.zw; x[0] = a.x; x[1] = a.y; x[2] = b.y; (x[3] > 0 ? v.x : w.y) = 9; x[3] = v.x; x[4] = w.y; x[5] = x[5] > 0 ? v[1] : w[2];`,
+			[]int32{0, 0, 0, 0, 0, 3}, []int32{4, 3, 5, 1, 9, 2}},
 		"switch falls through": {`int r = 0; switch (x[0]) { case 1: r += 1; case 2: r += 2; break; default: r = 100; case 5: r += 5; break; case 7: r = 7; } x[0] = r;
 			r = 0; switch (x[1]) { case 1: r += 1; case 2: r += 2; break; default: r = 100; case 5: r += 5; break; case 7: r = 7; } x[1] = r;
 			r = 0; switch (x[2]) { case 1: r += 1; case 2: r += 2; break; default: r = 100; case 5: r += 5; break; case 7: r = 7; } x[2] = r;
