@@ -35,7 +35,7 @@ type Options struct {
 
 // Limits of one kernel after inlining.
 const (
-	maxInstrs = 1 << 20
+	maxInstrs = 1 << 18
 	maxCalls  = 128 // depth
 )
 

@@ -441,18 +441,15 @@ func (s *simplifier) foldSelect(i *ir.Instr, t ir.Type, out *[]*ir.Instr) ir.Val
 	if x == y {
 		return x
 	}
+	// c && x stays a select: x may be indeterminate where c is false.
 	if t == ir.I1 {
 		bx, okx := s.bits(x)
-		by, oky := s.bits(y)
+		_, oky := s.bits(y)
 		switch {
 		case okx && oky && bx == 1:
 			return c
 		case okx && oky:
 			return s.not(i, c, out)
-		case okx && bx == 1:
-			return s.make(i, out, ir.Or, t, 0, c, y)
-		case oky && by == 0:
-			return s.make(i, out, ir.And, t, 0, c, x)
 		}
 	}
 	return 0

@@ -105,6 +105,53 @@ return`, `
 %6:i8 = inttrunc %5
 store i8x1 device align 1 %3, %6
 return`},
+		"a word written by bytes is a value for each byte": {`
+%1:ptr = ptralloca 0
+%2:ptr = ptrparam 1
+%3:i8, %4:i8, %5:i8, %6:i8 = load i8x4 constant align 4 %2
+store i8x4 thread align 1 %1, %3, %4, %5, %6
+%7:i64 = const 2
+%8:ptr = ptradd %1, %7
+store i8x1 thread align 1 %8, %3
+%9:i16 = load i16x1 thread align 2 %8
+%10:ptr = ptrparam 0
+store i16x1 device align 2 %10, %9
+return`, `
+%1:ptr = ptrparam 1
+%2:i16 = const 8
+%3:ptr = ptrparam 0
+%4:i8, %5:i8, %6:i8, %7:i8 = load i8x4 constant align 4 %1
+%8:i16 = zext %4
+%9:i16 = zext %7
+%10:i16 = shl %9, %2
+%11:i16 = or %8, %10
+store i16x1 device align 2 %3, %11
+return`},
+		"what the left side of && guards stays a select": {`
+%1:ptr = ptrparam 1
+%2:i32, %3:i32 = load i32x2 constant align 4 %1
+%4:i32 = const 0
+%5:i1 = icmp eq %2, %4
+%6:i1 = const false
+%7:i1 = if %5 {
+%8:i1 = icmp eq %3, %4
+yield %8
+} else {
+yield %6
+}
+%9:ptr = ptrstatic 0
+store i1x1 threadgroup align 1 %9, %7
+return`, `
+%1:ptr = ptrparam 1
+%2:i32 = const 0
+%3:i1 = const false
+%4:ptr = ptrstatic 0
+%5:i32, %6:i32 = load i32x2 constant align 4 %1
+%7:i1 = icmp eq %5, %2
+%8:i1 = icmp eq %6, %2
+%9:i1 = select %7, %8, %3
+store i1x1 threadgroup align 1 %4, %9
+return`},
 		"a loop over a private array unrolls, a table is read now": {`
 %1:ptr = ptralloca 0
 %2:ptr = ptrtable 0

@@ -8,9 +8,10 @@ import (
 
 // Promote takes private objects out of memory: the parts of an alloca that are
 // only read and written at constant offsets become SSA values, with carried
-// values for loops and results for conditionals. Overlapping parts of different
-// types (the bytes of a word) are taken apart and put together with shifts where
-// they fit in 8 bytes. An alloca with an address that is computed at run time, or
+// values for loops and results for conditionals. Where parts of different types
+// overlap (the bytes of a word), the value is the widest part if all stores are of that
+// width, and there is a value for each smallest part otherwise, so that a part that nobody
+// wrote makes no other part indeterminate; shifts and ors give the rest. An alloca with an address that is computed at run time, or
 // that goes anywhere but a load or store, stays as it is.
 //
 // A Declare makes an alloca indeterminate, so a variable that is declared
@@ -57,8 +58,8 @@ type access struct {
 
 type object struct {
 	blocked bool
-	parts   map[access]bool
-	slots   []int32 // in order of offset
+	parts   map[access]bool // true: also stored
+	slots   []int32         // in order of offset
 }
 
 // part is a promoted piece of an alloca.
@@ -151,7 +152,8 @@ func (p *promoter) access(i *ir.Instr, ptr ir.Value, vals []ir.Value) {
 		o.parts = map[access]bool{}
 	}
 	for k := range i.Mem.Count {
-		o.parts[access{a.off + int64(k)*size, i.Mem.Elem}] = true
+		x := access{a.off + int64(k)*size, i.Mem.Elem}
+		o.parts[x] = o.parts[x] || i.Op == ir.Store
 	}
 }
 
@@ -173,30 +175,20 @@ func (p *promoter) slots() {
 			return parts[i].typ < parts[j].typ
 		})
 		var list []part
-		for _, a := range parts {
-			size := int64(memSize(a.typ))
-			if k := len(list) - 1; k >= 0 && a.off < list[k].off+list[k].size {
-				l := &list[k]
-				if a.off == l.off && size == l.size && a.typ != ir.Ptr && l.typ != ir.Ptr && !a.typ.IsSg() && !l.typ.IsSg() {
-					// Floats and integers of one width: keep the float, conversions are free
-					// either way. Bools are bytes.
-					if a.typ.IsFloat() || l.typ == ir.I1 {
-						l.typ = a.typ
-					}
-					continue
-				}
-				l.size = max(l.off+l.size, a.off+size) - l.off
-				if a.typ == ir.Ptr || l.typ == ir.Ptr || a.typ.IsSg() || l.typ.IsSg() || l.size > 8 {
-					o.blocked = true
-					break
-				}
-				l.typ = ir.I8
-				for int64(l.typ.Size()) < l.size {
-					l.typ++ // the next wider integer
-				}
-				continue
+		for len(parts) > 0 && !o.blocked {
+			// A cluster of parts that overlap.
+			k, end := 1, parts[0].off+int64(memSize(parts[0].typ))
+			for k < len(parts) && parts[k].off < end {
+				end = max(end, parts[k].off+int64(memSize(parts[k].typ)))
+				k++
 			}
-			list = append(list, part{n, a.off, size, a.typ})
+			pieces, ok := cluster(parts[:k], end, o.parts)
+			o.blocked = !ok
+			for _, q := range pieces {
+				q.alloca = n
+				list = append(list, q)
+			}
+			parts = parts[k:]
 		}
 		if o.blocked {
 			continue
@@ -209,6 +201,58 @@ func (p *promoter) slots() {
 	for n := range p.objects {
 		p.objects[n].parts = nil
 	}
+}
+
+// cluster gives the values that stand for overlapping parts, which end at end.
+func cluster(parts []access, end int64, stored map[access]bool) ([]part, bool) {
+	off := parts[0].off
+	size := end - off
+	one := part{off: off, size: size, typ: parts[0].typ}
+	same, whole := true, true
+	for _, a := range parts {
+		t := a.typ
+		if int64(memSize(t)) != size {
+			same = false
+			whole = whole && !stored[a]
+		}
+		if len(parts) > 1 && (t == ir.Ptr || t.IsSg()) {
+			return nil, false
+		}
+		// Of floats and integers of one width, floats: conversions are free either way.
+		// Bools are bytes.
+		if t.IsFloat() || one.typ == ir.I1 {
+			one.typ = t
+		}
+	}
+	switch {
+	case same:
+		return []part{one}, true
+	case size > 32:
+		return nil, false
+	case whole && (size == 2 || size == 4 || size == 8):
+		one.typ = ir.IntOf(int(size))
+		return []part{one}, true
+	}
+	// A value between each two borders.
+	cut := map[int64]bool{}
+	for _, a := range parts {
+		cut[a.off] = true
+		cut[a.off+int64(memSize(a.typ))] = true
+	}
+	var out []part
+	for at := off; at < end; {
+		next := at + 1
+		for !cut[next] {
+			next++
+		}
+		n := next - at
+		if ir.IntOf(int(n)) == ir.Void {
+			n = 1
+		}
+		out = append(out, part{off: at, size: n, typ: ir.IntOf(int(n))})
+		at += n
+	}
+	return out, true
 }
 
 // within gives the slots that an access to [off, off+size) of an object touches.
@@ -407,32 +451,43 @@ func (p *promoter) replace(i *ir.Instr, o *object, off int64, out *[]*ir.Instr) 
 	size := int64(memSize(t))
 	for k := range i.Mem.Count {
 		at := off + int64(k)*size
-		s := p.within(o, at, size)[0]
-		q := p.slot[s]
+		slots := p.within(o, at, size)
 		if i.Op == ir.Load {
-			p.repl[i.Res[k]] = extract(emit, p.now(s), q.typ, t, at-q.off)
+			p.repl[i.Res[k]] = p.read(emit, slots, t, at)
 			continue
 		}
 		v := i.Args[1+k]
 		for p.repl[v] != 0 {
 			v = p.repl[v]
 		}
-		if size == q.size {
-			p.env[s] = bitcast(emit, v, t, q.typ)
-			continue
+		for _, s := range slots {
+			q := p.slot[s]
+			p.env[s] = extract(emit, v, t, q.typ, q.off-at)
 		}
-		// Part of a wider value.
-		word := q.typ // an integer
-		x := emit(ir.ZExt, word, 0, bitcast(emit, v, t, ir.IntOf(int(size))))
-		shift := emit(ir.Const, word, 0+uint64(at-q.off)*8)
-		m := uint64(1)<<(8*size) - 1
-		keep := emit(ir.Const, word, mask(word, ^(m<<(8*uint64(at-q.off)))))
-		old := p.env[s]
-		if old == 0 {
-			old = emit(ir.Const, word, 0) // the other bytes are indeterminate
-		}
-		p.env[s] = emit(ir.Or, word, 0, emit(ir.And, word, 0, old, keep), emit(ir.Shl, word, 0, x, shift))
 	}
+}
+
+// read puts a value of type t at an offset together from the slots that it covers.
+func (p *promoter) read(emit emitter, slots []int32, t ir.Type, at int64) ir.Value {
+	if len(slots) == 1 {
+		q := p.slot[slots[0]]
+		return extract(emit, p.now(slots[0]), q.typ, t, at-q.off)
+	}
+	word := ir.IntOf(memSize(t))
+	var r ir.Value
+	for _, s := range slots {
+		q := p.slot[s]
+		x := emit(ir.ZExt, word, 0, bitcast(emit, p.now(s), q.typ, ir.IntOf(int(q.size))))
+		if q.off > at {
+			x = emit(ir.Shl, word, 0, x, emit(ir.Const, word, uint64(q.off-at)*8))
+		}
+		if r == 0 {
+			r = x
+		} else {
+			r = emit(ir.Or, word, 0, r, x)
+		}
+	}
+	return bitcast(emit, r, word, t)
 }
 
 type emitter = func(op ir.Op, t ir.Type, imm uint64, args ...ir.Value) ir.Value
@@ -458,6 +513,8 @@ func extract(emit emitter, v ir.Value, from, t ir.Type, off int64) ir.Value {
 	if memSize(from) == memSize(t) {
 		return bitcast(emit, v, from, t)
 	}
+	word := ir.IntOf(memSize(from))
+	v, from = bitcast(emit, v, from, word), word
 	if off > 0 {
 		v = emit(ir.LShr, from, 0, v, emit(ir.Const, from, uint64(off)*8))
 	}

@@ -7,7 +7,7 @@ const (
 	maxTrips     = 1024  // iterations that are worth counting
 	maxUnrolled  = 16384 // instructions after unrolling where the source asks or an array needs it
 	smallLoop    = 96    // instructions after unrolling otherwise
-	maxFuncInstr = 1 << 18
+	maxFuncInstr = 1 << 17
 )
 
 // Unroll replaces loops with a trip count that can be computed now by their
