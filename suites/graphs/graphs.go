@@ -31,6 +31,7 @@ const promptTokens = 41
 // Cases lists the checks for every model of the environment.
 func (Suite) Cases(env *suites.Env) ([]harness.Case, error) {
 	var cases []harness.Case
+	known := map[plainKey][]float32{}
 	add := func(m suites.Model, op string, run func(*check) (harness.Result, error), params ...harness.Param) {
 		id := harness.ID{Suite: "graph", Op: op, Params: append([]harness.Param{harness.P("model", m.Name)}, params...)}
 		cases = append(cases, harness.Case{ID: id, Work: 1, Run: func(ctx context.Context) (harness.Result, error) {
@@ -39,6 +40,7 @@ func (Suite) Cases(env *suites.Env) ([]harness.Case, error) {
 				return harness.Result{}, err
 			}
 			defer c.file.Close()
+			c.known = known
 			return run(c)
 		}})
 	}
@@ -73,6 +75,13 @@ type check struct {
 	file   *gguf.File
 	model  *model.Model
 	prompt []int32
+	known  map[plainKey][]float32 // plain results of all cases so far
+}
+
+// plainKey is what a plain result depends on.
+type plainKey struct {
+	path string // of the model file
+	kv   gguf.Type
 }
 
 func newCheck(ctx context.Context, env *suites.Env, m suites.Model) (*check, error) {
@@ -116,8 +125,12 @@ func logits(s *session.Session, prompt []int32, cut int) ([]float32, error) {
 }
 
 // plain is the result that everything else is compared with: one backend, one
-// thread, the whole prompt at once.
+// thread, the whole prompt at once. It is computed once for all cases.
 func (c *check) plain(kv gguf.Type) ([]float32, error) {
+	key := plainKey{c.file.Path, kv}
+	if all, ok := c.known[key]; ok {
+		return all, nil
+	}
 	b, err := c.env.Backend(1)
 	if err != nil {
 		return nil, err
@@ -127,7 +140,11 @@ func (c *check) plain(kv gguf.Type) ([]float32, error) {
 		return nil, err
 	}
 	defer s.Close()
-	return logits(s, c.prompt, len(c.prompt))
+	all, err := logits(s, c.prompt, len(c.prompt))
+	if err == nil {
+		c.known[key] = all
+	}
+	return all, err
 }
 
 // same runs the prompt in a session and compares all logits with plain's.
