@@ -35,8 +35,10 @@ func (s Shape) Elements() int { return s[0] * s[1] * s[2] * s[3] }
 // Rows is the number of rows of length Shape[0].
 func (s Shape) Rows() int { return s[1] * s[2] * s[3] }
 
-// Vec, Mat give shapes of one and two dimensions.
-func Vec(n int) Shape          { return Shape{n, 1, 1, 1} }
+// Vec is the shape of n elements.
+func Vec(n int) Shape { return Shape{n, 1, 1, 1} }
+
+// Mat is the shape of rows of cols elements each.
 func Mat(cols, rows int) Shape { return Shape{cols, rows, 1, 1} }
 
 // A Weight is a model tensor that nodes read: bytes of the mapped file under

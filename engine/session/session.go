@@ -247,10 +247,9 @@ func (s *Session) checkLogits(logits []float32, first int) error {
 
 // Generate evaluates the prompt and then draws up to n tokens, each evaluated
 // before the next; n below 0 draws as many as the context allows, and 0 does
-// nothing. It ends
-// early at a token for which stop is true, which is neither emitted nor
-// returned, and when ctx is done, with its error and what was drawn so far. emit
-// sees each token as it is drawn. stop and emit may be nil.
+// nothing. It ends early at a token for which stop is true, which is neither
+// emitted nor returned, and when ctx is done, with its error and what was drawn
+// so far. emit sees each token as it is drawn. stop and emit may be nil.
 //
 // The prompt and n tokens must fit into the context together: it is an error
 // before any work otherwise. The last token drawn is not evaluated: a
