@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"minfer/engine/lever"
+	"minfer/harness"
+)
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// Every way in which a command can end has its exit code and its line.
+func TestRun(t *testing.T) {
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range []struct {
+		name   string
+		ctx    context.Context
+		stdout io.Writer
+		code   int
+		err    error
+		want   int
+		stderr string
+	}{
+		{"done", context.Background(), io.Discard, harness.ExitHeld, nil, harness.ExitHeld, ""},
+		{"failed", context.Background(), io.Discard, harness.ExitFailed, nil, harness.ExitFailed, ""},
+		{"nothing ran", context.Background(), io.Discard, harness.ExitNothing, nil, harness.ExitNothing, ""},
+		{"help", context.Background(), io.Discard, 0, pflag.ErrHelp, harness.ExitHeld, ""},
+		{"bad input", context.Background(), io.Discard, 0, errors.New("x: want y"), harness.ExitBadInput, "test: x: want y\n"},
+		{"two errors", context.Background(), io.Discard, 0, errors.Join(errors.New("a"), errors.New("b")), harness.ExitBadInput, "test: a\ntest: b\n"},
+		{"interrupted", canceled, io.Discard, 0, fmt.Errorf("a case: %w", context.Canceled), harness.ExitFailed, "test: interrupted\n"},
+		{"a cancellation of its own", context.Background(), io.Discard, 0, context.Canceled, harness.ExitBadInput, "test: context canceled\n"},
+		{"lost output", context.Background(), full{}, harness.ExitHeld, nil, harness.ExitBadInput, "test: standard output: no space left\n"},
+	} {
+		var stderr bytes.Buffer
+		code := Run(c.ctx, "test", Streams{Stdout: c.stdout, Stderr: &stderr}, nil, func(_ context.Context, s Streams, _ []string) (int, error) {
+			fmt.Fprintln(s.Stdout, "result")
+			return c.code, c.err
+		})
+		require.Equal(t, c.want, code, c.name)
+		require.Equal(t, c.stderr, stderr.String(), c.name)
+	}
+}
+
+func TestClip(t *testing.T) {
+	require.Equal(t, "short", clip("short"))
+	long := strings.Repeat("x", maxMessage-1) + "é and more"
+	require.Equal(t, strings.Repeat("x", maxMessage-1)+fmt.Sprintf("... (%d bytes)", len(long)), clip(long), "no half of a character")
+}
+
+func TestParse(t *testing.T) {
+	parse := func(lo, hi int, args ...string) error {
+		return Parse(Flags(Streams{Stdout: io.Discard}, "test", "usage"), args, lo, hi)
+	}
+	require.NoError(t, parse(1, 2, "a"))
+	require.EqualError(t, parse(1, 2, "a", "b", "c"), `unexpected argument "c" (see --help)`)
+	require.EqualError(t, parse(2, 2, "a"), "1 arguments, want 2 (see --help)")
+	require.EqualError(t, parse(0, 0, "--colour"), "unknown flag: --colour")
+	require.ErrorIs(t, parse(0, 0, "--help"), pflag.ErrHelp)
+}
+
+func TestDevice(t *testing.T) {
+	d, err := Device("cpu", lever.Levers{CPULevel: "generic"})
+	require.NoError(t, err)
+	require.Equal(t, "cpu (generic)", d.Name)
+	b, err := d.New(2)
+	require.NoError(t, err)
+	require.NoError(t, b.(io.Closer).Close())
+	_, err = Device("gpu", lever.Levers{})
+	require.EqualError(t, err, `unknown device "gpu": want cpu`)
+	_, err = Device("cpu", lever.Levers{CPULevel: "avx512"})
+	require.ErrorContains(t, err, "no AVX-512 kernels")
+	_, err = Device("cpu", lever.Levers{Trace: "dir"})
+	require.ErrorContains(t, err, "MINFER_TRACE=dir")
+}
+
+// A record has the command as a shell takes it, and the settings made.
+func TestProvenance(t *testing.T) {
+	p := Provenance(Streams{Environ: []string{"HOME=/root", "MINFER_CPU_LEVEL=generic"}}, "mverify", []string{"--filter", "a b"}, "cpu")
+	require.Equal(t, "mverify --filter 'a b'", p.Command)
+	require.Equal(t, "MINFER_CPU_LEVEL=generic", p.Levers)
+	require.Equal(t, "cpu", p.Device)
+	require.NotEmpty(t, p.Host)
+	require.NotEmpty(t, p.Commit)
+}
