@@ -90,6 +90,9 @@ func TestIntegerResults(t *testing.T) {
 			[]int32{0, 0, 0, 0}, []int32{2, 1, 8, 5}},
 		"bits": {`x[0] = popcount(x[0]); x[1] = clz(x[1]); x[2] = as_type<int>(2.0f); uint2 u = as_type<uint2>(0x100000002ul); x[3] = int(u.x * 10 + u.y); x[4] = int(as_type<uint>(uchar4(1, 2, 3, 4)));`,
 			[]int32{255, 1, 0, 0, 0}, []int32{8, 31, 0x40000000, 21, 0x04030201}},
+		"narrow bits": {`x[0] = rotate(uchar(0x81), uchar(1)); x[1] = rotate(short2(1), short2(-1)).y; x[2] = addsat(char(100), char(100)); x[3] = subsat(short4(-32768), short4(1)).w; x[4] = subsat(uchar(3), uchar(5)); x[5] = extract_bits(char(0x70), 4u, 3u);
+			x[6] = insert_bits(ushort(0xffff), ushort(0), 4u, 8u); x[7] = int(addsat(ulong(-1l), 1ul) >> 60); x[8] = int(rotate(1l, 33l) >> 32);`,
+			make([]int32, 9), []int32{3, -32768, 127, -32768, 0, -1, 0xf00f, 15, 2}},
 		"min max": {`x[0] = min(x[0], x[1]); x[1] = int(max(uint(x[1]), 5u)); x[2] = clamp(x[2], 0, 10); x[3] = abs(x[3]);`,
 			[]int32{3, -1, 99, -4}, []int32{-1, -1, 10, 4}},
 	} {

@@ -287,23 +287,39 @@ EACH_NUM(NUM_FUNCS)
   inline T mad24(T a, T b, T c) { return a * b + c; }
 EACH_INT(INT_FUNCS)
 
-#define WIDE_FUNCS(T, E, B) \
-  inline T rotate(T x, T n) { T m = n & T(sizeof(E) * 8 - 1); return (x << m) | (x >> ((T(sizeof(E) * 8) - m) & T(sizeof(E) * 8 - 1))); } \
-  inline T extract_bits(T x, uint offset, uint bits) { return bits == 0 ? T(0) : (x << T(sizeof(E) * 8 - offset - bits)) >> T(sizeof(E) * 8 - bits); } \
+// In the unsigned type U, so that nothing is shifted in.
+#define BIT_FUNCS(T, U, E) \
+  inline T rotate(T x, T n) { \
+    U u = U(x), m = U(n) & U(sizeof(E) * 8 - 1), k = (U(sizeof(E) * 8) - m) & U(sizeof(E) * 8 - 1); \
+    return T(U(u << m) | U(u >> k)); \
+  } \
+  inline T extract_bits(T x, uint offset, uint bits) { return bits == 0 ? T(0) : T(T(x << T(sizeof(E) * 8 - offset - bits)) >> T(sizeof(E) * 8 - bits)); } \
   inline T insert_bits(T base, T x, uint offset, uint bits) { \
-    T mask = bits >= sizeof(E) * 8 ? T(~E(0)) : T((E(1) << E(bits)) - E(1)); \
-    mask = mask << T(offset); \
-    return (base & ~mask) | ((x << T(offset)) & mask); \
+    U mask = bits >= sizeof(E) * 8 ? U(~U(0)) : U((1ul << bits) - 1); \
+    mask = U(mask << U(offset)); \
+    return T(U(U(base) & U(~mask)) | U(U(U(x) << U(offset)) & mask)); \
   }
-EACH_WIDTH(WIDE_FUNCS, uint)
-EACH_WIDTH(WIDE_FUNCS, ulong)
-inline int rotate(int x, int n) { return int(rotate(uint(x), uint(n))); }
-inline int extract_bits(int x, uint offset, uint bits) { return bits == 0 ? 0 : (x << int(32 - offset - bits)) >> int(32 - bits); }
-
-inline uint addsat(uint x, uint y) { return x + y < x ? 0xffffffffu : x + y; }
-inline uint subsat(uint x, uint y) { return x < y ? 0u : x - y; }
-inline int addsat(int x, int y) { return int(clamp(long(x) + long(y), long(-2147483647 - 1), long(2147483647))); }
-inline int subsat(int x, int y) { return int(clamp(long(x) - long(y), long(-2147483647 - 1), long(2147483647))); }
+#define UNSIGNED_FUNCS(T, E, B) BIT_FUNCS(T, T, E) \
+  inline T addsat(T x, T y) { T s = T(x + y); return select(s, T(~E(0)), s < x); } \
+  inline T subsat(T x, T y) { return select(T(x - y), T(0), x < y); }
+#define SIGNED_FUNCS(T, U, E) BIT_FUNCS(T, U, E) \
+  inline T addsat(T x, T y) { \
+    T s = T(U(x) + U(y)), limit = T(T(x >> T(sizeof(E) * 8 - 1)) ^ T(numeric_limits<E>::max())); \
+    return select(s, limit, T((x ^ s) & (y ^ s)) < T(0)); \
+  } \
+  inline T subsat(T x, T y) { \
+    T s = T(U(x) - U(y)), limit = T(T(x >> T(sizeof(E) * 8 - 1)) ^ T(numeric_limits<E>::max())); \
+    return select(s, limit, T((x ^ y) & (x ^ s)) < T(0)); \
+  }
+#define EACH_SIGNED(T, U) SIGNED_FUNCS(T, U, T) SIGNED_FUNCS(T##2, U##2, T) SIGNED_FUNCS(T##3, U##3, T) SIGNED_FUNCS(T##4, U##4, T)
+EACH_WIDTH(UNSIGNED_FUNCS, uchar)
+EACH_WIDTH(UNSIGNED_FUNCS, ushort)
+EACH_WIDTH(UNSIGNED_FUNCS, uint)
+EACH_WIDTH(UNSIGNED_FUNCS, ulong)
+EACH_SIGNED(char, uchar)
+EACH_SIGNED(short, ushort)
+EACH_SIGNED(int, uint)
+EACH_SIGNED(long, ulong)
 
 #define VEC_FUNCS(T, E, B) \
   inline E length_squared(T x) { return dot(x, x); } \
