@@ -2,6 +2,7 @@ package pass
 
 import (
 	"encoding/binary"
+	"sync"
 
 	"minfer/metal/msl/ir"
 )
@@ -17,10 +18,8 @@ import (
 // is on (ContractAny), also for x = -0. It reports whether something
 // changed.
 func Simplify(f *ir.Func) bool {
-	s := &simplifier{
-		f: f, repl: make([]ir.Value, len(f.Types)), def: make([]*ir.Instr, len(f.Types)), depth: make([]int32, len(f.Types)),
-		entry: map[key]ir.Value{}, table: map[key]ir.Value{}, loads: map[loadKey][]ir.Value{}, to: leaves(f), breaks: map[*ir.Instr][]*ir.Instr{}, continues: map[*ir.Instr]int{},
-	}
+	s := newSimplifier(f)
+	defer s.release()
 	var out []*ir.Instr
 	s.list(f.Body.Instrs, &out)
 	f.Body.Instrs = append(s.pre, out...)
@@ -30,6 +29,39 @@ func Simplify(f *ir.Func) bool {
 		}
 	})
 	return s.changed
+}
+
+// simplifiers keep the tables of earlier runs: a kernel is simplified dozens of
+// times.
+var simplifiers = sync.Pool{New: func() any {
+	return &simplifier{entry: map[key]ir.Value{}, table: map[key]ir.Value{}, loads: map[loadKey][]ir.Value{}, breaks: map[*ir.Instr][]*ir.Instr{}, continues: map[*ir.Instr]int{}}
+}}
+
+func newSimplifier(f *ir.Func) *simplifier {
+	s := simplifiers.Get().(*simplifier)
+	n := len(f.Types)
+	s.f, s.to, s.changed, s.level, s.last = f, leaves(f), false, 0, 0
+	s.epoch = [ir.Thread + 1]int32{}
+	s.repl = append(s.repl[:0], make([]ir.Value, n)...)
+	s.def = append(s.def[:0], make([]*ir.Instr, n)...)
+	s.depth = append(s.depth[:0], make([]int32, n)...)
+	return s
+}
+
+// release forgets the function and keeps the room.
+func (s *simplifier) release() {
+	if len(s.repl) > 1<<16 {
+		return // too much to keep
+	}
+	s.f, s.to, s.pre = nil, nil, nil
+	clear(s.def)
+	clear(s.entry)
+	clear(s.table)
+	clear(s.loads)
+	clear(s.breaks)
+	clear(s.continues)
+	s.undo = s.undo[:0]
+	simplifiers.Put(s)
 }
 
 // key names a pure computation.
