@@ -95,6 +95,12 @@ var nasty = []string{
 	"template <int N> struct A { int a[N]; }; kernel void k() { A<-1> a; A<1000000000> b; A<0> c; c.a[0] = 1; }",
 	"kernel void k() { float4x4 m = {{1,2},{3}}; m[0][1] += m * m; m *= m; m = -m; half2x2 h(1); h = h * 2; float x = m; }",
 	"kernel void k() { for (;;) { for (auto &x : x) {} while (int i = i) break; } }",
+	"template <typename A, typename B> struct P { A a; B b; }; template <typename T> struct D { static constexpr constant int v = D<P<T, T>>::v; }; constant int x = D<int>::v;",
+	"template <typename T> void f() { f<void (*)(T, T)>(); } kernel void k() { f<int>(); }",
+	"template <typename A, typename B> void g(A a, B b) { g(g<A, B>, g<B, A>); } kernel void k() { g(1, 2); }",
+	"typedef void (*F0)(int, int); typedef void (*F1)(F0, F0); typedef void (*F2)(F1, F1); typedef void (*F3)(F2, F2); typedef void (*F4)(F3, F3); typedef void (*F5)(F4, F4); typedef void (*F6)(F5, F5); typedef void (*F7)(F6, F6); typedef void (*F8)(F7, F7); typedef void (*F9)(F8, F8); typedef void (*Fa)(F9, F9); typedef void (*Fb)(Fa, Fa); typedef void (*Fc)(Fb, Fb); void h(Fc f) {}",
+	"struct A { int v[1 << 26]; }; struct B { A a[1], b[1], c[1]; }; struct C { B a, b, c, d; }; kernel void k(device C *c) { c[1 << 30].a = c->b; }",
+	"template <typename... T> struct Q {}; template <typename... T> void v(T... t) { v(Q<T...>(), Q<T...>(), t...); } kernel void k() { v(1); }",
 	"template <typename T> struct A; template <typename T> struct B : A<T> {}; template <typename T> struct A : B<T> {}; kernel void k() { A<int> a; }",
 }
 

@@ -138,8 +138,16 @@ func (c *checker) completeRecord(r *record) {
 		}
 		r.decl, r.t.Union = d, d.Keyword == ast.Union
 		r.scope.parent = inst
+		if c.classes >= maxLevel {
+			c.errAt(r.at, "instances of class templates nest deeper than %d", maxLevel)
+			return
+		}
+		c.classes++
 		c.push(r.at, "in instantiation of '%s' requested here", r.t.Name)
-		defer c.pop()
+		defer func() {
+			c.pop()
+			c.classes--
+		}()
 		r.scope.put(r.tmpl.name, &sym{kind: symType, q: types.Q(r.t), tmpl: r.tmpl})
 	}
 	if d == nil || !d.Defined {
@@ -186,8 +194,9 @@ func (c *checker) completeRecord(r *record) {
 		fields = c.memberDecl(r, m, fields, &methods)
 	}
 	r.t.SetFields(fields, align)
-	if r.t.Size() > maxArray {
+	if r.t.Size() > maxArray || r.t.Size() < 0 {
 		c.errorf(d, "'%s' is too large", r.t.Name)
+		r.t.SetFields(nil, 1)
 	}
 	r.state = bodyDone
 	if r.tmpl == nil && !c.inTemplate(r.scope) {

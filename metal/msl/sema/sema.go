@@ -96,6 +96,7 @@ type checker struct {
 	steps     int
 	stack     []source.Note // instantiations under way, outermost first
 	unev      int           // > 0 in unevaluated operands
+	classes   int           // class templates whose instances are being laid out
 	userDepth int           // > 0 inside a user-defined conversion
 	inPrelude bool
 	fp        FPMode // by pragmas at program scope
@@ -261,7 +262,7 @@ func (c *checker) diags() []source.Diag {
 }
 
 // maxLevel bounds chains of instances that ask for each other, body by body.
-const maxLevel = 256
+const maxLevel = 512
 
 func span(p source.Pos) source.Span { return source.Span{Start: p, End: p} }
 

@@ -38,7 +38,7 @@ func (c *checker) instance(d *fnDecl, b *bindings, at source.Span) *Func {
 	defer c.leave()
 	inst := newScope(templateScope, d.scope)
 	as := append([]targ{}, b.args...)
-	if !c.bindDefaults(d.tparams, inst, as, at) {
+	if !c.bindDefaults(d.tparams, inst, as, at) || !c.argsFit(as, at) {
 		return nil
 	}
 	key := targsKey(as)

@@ -256,6 +256,16 @@ func (c *checker) expandArgs(s *scope, raw []ast.TemplateArg) ([]ast.TemplateArg
 			out, pre = append(out, a), append(pre, nil)
 			continue
 		}
+		if name, ok := packName(a); ok {
+			if y := c.lookup(s, name); y != nil && y.kind == symPack {
+				for i := range y.pack {
+					if y.pack[i].kind != targNone {
+						out, pre = append(out, a), append(pre, &y.pack[i])
+					}
+				}
+				continue
+			}
+		}
 		var n ast.Node = a.Type
 		if a.Type == nil {
 			n = a.Expr
@@ -292,10 +302,11 @@ func (c *checker) expandArgs(s *scope, raw []ast.TemplateArg) ([]ast.TemplateArg
 // element bound to the pack's name.
 func (c *checker) eachPack(s *scope, n ast.Node, f func(es *scope) bool) bool {
 	var names []string
+	var packs []*sym
 	length := -1
 	walkNames(n, func(id string) {
 		if y := c.lookup(s, id); y != nil && y.kind == symPack {
-			names = append(names, id)
+			names, packs = append(names, id), append(packs, y)
 			length = len(y.pack)
 		}
 	})
@@ -305,8 +316,8 @@ func (c *checker) eachPack(s *scope, n ast.Node, f func(es *scope) bool) bool {
 	}
 	for i := range length {
 		es := newScope(blockScope, s)
-		for _, id := range names {
-			y := c.lookup(s, id)
+		for k, id := range names {
+			y := packs[k]
 			if i >= len(y.pack) {
 				c.errorf(n, "parameter packs of different lengths")
 				return false
@@ -383,6 +394,9 @@ func (c *checker) classInstance(s *scope, t *classTmpl, part *ast.NamePart, at s
 
 // classOf gives the instance of a class template, laid out only when needed.
 func (c *checker) classOf(t *classTmpl, as []targ, at source.Span) (*record, bool) {
+	if !c.argsFit(as, at) {
+		return nil, false
+	}
 	key := targsKey(as)
 	if r, ok := t.insts[key]; ok {
 		return r, true
@@ -530,6 +544,9 @@ func (c *checker) aliasInstance(s *scope, a *aliasTmpl, part *ast.NamePart, at s
 func (c *checker) varInstance(s *scope, t *varTmpl, part *ast.NamePart, at source.Span) (*Var, bool) {
 	as, inst, ok := c.allArgs(s, t.params, t.scope, part, at)
 	if !ok {
+		return nil, false
+	}
+	if !c.argsFit(as, at) {
 		return nil, false
 	}
 	key := targsKey(as)

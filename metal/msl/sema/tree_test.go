@@ -281,7 +281,7 @@ template [[host_name("tk_float")]] kernel void tk<float>(device float *);`)
 func TestLimitsOfWork(t *testing.T) {
 	p, errs := run(t, "template <int N> int f() { return f<N + 1>(); }\nkernel void k(device int *a) { a[0] = f<0>(); }")
 	require.Len(t, errs, 1)
-	require.Contains(t, errs[0], "nest deeper than 256")
+	require.Contains(t, errs[0], "nest deeper than 512")
 	require.NotEmpty(t, kernel(t, p, "k").Errors)
 }
 

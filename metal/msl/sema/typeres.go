@@ -93,7 +93,12 @@ func (c *checker) typ(s *scope, t ast.Type) types.Qual {
 		if bad(res) {
 			return invalidQ
 		}
-		return types.Q(types.FuncOf(res.Bare(), params))
+		f := types.FuncOf(res.Bare(), params)
+		if f.Weight() > maxTypeWeight {
+			c.errorf(t, "the type is made of more than %d types", maxTypeWeight)
+			return invalidQ
+		}
+		return types.Q(f)
 	case *ast.BuiltinTraitType:
 		if t.Name == "__underlying_type" && len(t.Args) == 1 {
 			q := c.typ(s, t.Args[0])
@@ -206,6 +211,34 @@ func (c *checker) addQuals(q types.Qual, quals ast.Quals, sp types.Space, at sou
 		q.Space = sp
 	}
 	return q
+}
+
+// maxTypeWeight bounds what types are made of: functions of functions and templates of
+// templates double it at each step.
+const maxTypeWeight = 4096
+
+// argsFit reports template arguments that are too large to work with.
+func (c *checker) argsFit(as []targ, at source.Span) bool {
+	n := 0
+	for _, a := range as {
+		switch a.kind {
+		case targType:
+			n += a.q.T.Weight() + len(a.q.T.Name)/4
+		case targPack:
+			for _, p := range a.pack {
+				if p.kind == targType {
+					n += p.q.T.Weight() + len(p.q.T.Name)/4
+				}
+			}
+		case targFunc:
+			n += len(a.fn.Name) / 4
+		}
+	}
+	if n > maxTypeWeight {
+		c.errAt(at, "template arguments are made of more than %d types", maxTypeWeight)
+		return false
+	}
+	return true
 }
 
 // maxArray bounds the bytes of an array, so that layouts stay in range.

@@ -133,7 +133,22 @@ type Type struct {
 	Decl   any     // Struct, Enum: the checker's own record of the declaration
 
 	size, align int
+	weight      int
 	complete    bool
+}
+
+// Weight is the number of types that t is written with: what comparing, printing or
+// hashing it costs. Functions of functions of functions double it at each step, so who
+// builds types from hostile text must bound it.
+func (t *Type) Weight() int { return max(t.weight, 1) }
+
+const maxWeight = 1 << 40
+
+func weigh(n int, q Qual) int {
+	if q.T == nil {
+		return n
+	}
+	return min(n+q.T.Weight(), maxWeight)
 }
 
 // Field is a data member.
@@ -271,16 +286,18 @@ func SgMat(k Kind) *Type { return sgmats[k] }
 func AtomicOf(k Kind) *Type { return atomics[k] }
 
 // PointerTo gives the pointer to q.
-func PointerTo(q Qual) *Type { return &Type{Kind: Pointer, Of: q, size: 8, align: 8, complete: true} }
+func PointerTo(q Qual) *Type {
+	return &Type{Kind: Pointer, Of: q, size: 8, align: 8, weight: weigh(1, q), complete: true}
+}
 
 // ReferenceTo gives the reference to q.
 func ReferenceTo(q Qual) *Type {
-	return &Type{Kind: Reference, Of: q, size: 8, align: 8, complete: true}
+	return &Type{Kind: Reference, Of: q, size: 8, align: 8, weight: weigh(1, q), complete: true}
 }
 
 // ArrayOf gives the array of n elements; n < 0 leaves the length open.
 func ArrayOf(q Qual, n int) *Type {
-	t := &Type{Kind: Array, Of: q, N: n, complete: n >= 0}
+	t := &Type{Kind: Array, Of: q, N: n, weight: weigh(1, q), complete: n >= 0}
 	t.align = q.T.Align()
 	if n > 0 {
 		t.size = n * q.T.Size()
@@ -290,7 +307,11 @@ func ArrayOf(q Qual, n int) *Type {
 
 // FuncOf gives a function type.
 func FuncOf(result Qual, params []Qual) *Type {
-	return &Type{Kind: Function, Result: result, Params: params, size: 8, align: 8, complete: true}
+	w := weigh(1, result)
+	for _, p := range params {
+		w = weigh(w, p)
+	}
+	return &Type{Kind: Function, Result: result, Params: params, size: 8, align: 8, weight: w, complete: true}
 }
 
 // NewOpaque gives a type that equals only itself.
