@@ -40,14 +40,8 @@ func NewKVCache(layers, capacity, kWidth, vWidth int, t DType) (*KVCache, error)
 	return c, nil
 }
 
-// Layers is the number of layers.
-func (c *KVCache) Layers() int { return len(c.layers) }
-
 // Capacity is the number of positions.
 func (c *KVCache) Capacity() int { return c.layers[0].Capacity }
-
-// Type is the element type of both sides.
-func (c *KVCache) Type() DType { return c.layers[0].Type }
 
 // Bytes is the size of all regions, existing or not.
 func (c *KVCache) Bytes() int {

@@ -92,9 +92,6 @@ func New(m *model.Model, o Options) (*Session, error) {
 	return &Session{m: m, o: o, exec: graph.NewExecutor(o.Backends, o.Exec), cache: cache}, nil
 }
 
-// Model is the model that the session runs.
-func (s *Session) Model() *model.Model { return s.m }
-
 // Cache is the session's KV cache, for inspection.
 func (s *Session) Cache() *graph.KVCache { return s.cache }
 

@@ -29,11 +29,6 @@ func RmsNorm(x []float32, d int, eps float32, weight []float32) []float32 {
 	return y
 }
 
-// QkNorm is RmsNorm of every head's row, with one weight for all heads.
-func QkNorm(x []float32, headDim int, eps float32, weight []float32) []float32 {
-	return RmsNorm(x, headDim, eps, weight)
-}
-
 // sqrt is the correctly rounded float32 root: that of float64 has more than
 // twice the bits that would be needed.
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
