@@ -3,8 +3,10 @@ package interp
 import (
 	"context"
 	"encoding/binary"
+	"flag"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"minfer/metal/msl/ir"
@@ -173,7 +175,10 @@ func TestBenchKernels(t *testing.T) {
 	}
 }
 
+var benchLevel = flag.String("level", lane.Level(), "instruction set of the benchmarks: "+strings.Join(lane.Levels(), ", "))
+
 func BenchmarkKernels(b *testing.B) {
+	defer lane.Use(lane.Use(*benchLevel))
 	for _, k := range append(sourceBenches(b), benchMatvec(b, 4864, 896), benchNorm(b, 64, 896), benchGemm(b, 896, 64, 896)) {
 		for _, mode := range []san.Mode{san.Off, san.Mem, san.Race, san.Strict} {
 			for _, threads := range []int{1, 2} {
