@@ -155,8 +155,7 @@ func (c *checker) cond(s *scope, x *ast.CondExpr) Expr {
 		n.T = types.Q(types.VoidType)
 		return &Cond{n, cc, a, b}
 	}
-	if la, ok := a.(*listExpr); ok {
-		_ = la
+	if _, ok := a.(*listExpr); ok {
 		c.errorf(x, "'{' is not an operand")
 		return c.bad(x)
 	}

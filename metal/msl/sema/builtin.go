@@ -220,7 +220,6 @@ var scalarAliases = map[string]*types.Type{
 	"ulong": types.ULongType, "size_t": types.ULongType, "ptrdiff_t": types.LongType, "int8_t": types.CharType, "uint8_t": types.UCharType,
 	"int16_t": types.ShortType, "uint16_t": types.UShortType, "int32_t": types.IntType, "uint32_t": types.UIntType, "int64_t": types.LongType,
 	"uint64_t": types.ULongType, "intptr_t": types.LongType, "uintptr_t": types.ULongType, "nullptr_t": types.NullPtrType,
-	"simd_float": types.FloatType,
 	"atomic_int": types.AtomicOf(types.Int), "atomic_uint": types.AtomicOf(types.UInt), "atomic_float": types.AtomicOf(types.Float),
 	"atomic_ulong": types.AtomicOf(types.ULong), "atomic_bool": types.AtomicOf(types.Bool),
 	"sampler": types.NewTexture("sampler"),

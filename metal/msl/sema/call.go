@@ -111,7 +111,7 @@ func (c *checker) finishCall(f *Func, this Expr, args []Expr, at source.Span) Ex
 }
 
 func (c *checker) defaultArgument(f *Func, i int, at ast.Node) Expr {
-	x := f.checker.decl.defaultArg(i, f)
+	x := f.checker.decl.defaultArg(i)
 	if x == nil {
 		c.errorf(at, "no argument for parameter '%s' of '%s'", f.Params[i].Name, f.Name)
 		return c.bad(at)

@@ -71,7 +71,7 @@ func (c *checker) cast(to types.Qual, e Expr, kind castKind, at ast.Node) Expr {
 	}
 	if kind != castReinterpret {
 		if x, r := c.implicit(e, to.Bare(), true); r != rankNone {
-			return c.place(x, pos)
+			return x
 		}
 	}
 	if t.Kind == types.Struct && kind != castReinterpret {
@@ -87,7 +87,7 @@ func (c *checker) cast(to types.Qual, e Expr, kind castKind, at ast.Node) Expr {
 	if e.Type().T.Kind == types.Struct {
 		if r := recordOf(e.Type().T); r != nil && kind != castReinterpret {
 			if x, ok := c.convOperator(r, e, to.Bare(), true, true); ok {
-				return c.place(x, pos)
+				return x
 			}
 		}
 		return fail("")
@@ -149,9 +149,6 @@ func (c *checker) cast(to types.Qual, e Expr, kind castKind, at ast.Node) Expr {
 	}
 	return fail("")
 }
-
-// place keeps a cast's own position where the node is the cast's.
-func (c *checker) place(e Expr, _ any) Expr { return e }
 
 // castRef casts to a reference: the same object seen as another type.
 func (c *checker) castRef(to types.Qual, e Expr, kind castKind, at ast.Node, fail func(string) Expr) Expr {

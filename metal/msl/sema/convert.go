@@ -312,11 +312,6 @@ func (c *checker) convertNode(e Expr, to *types.Type, how step) Expr {
 	at := e.Pos()
 	n := Node{T: types.Q(to), Where: at}
 	switch how {
-	case stepNone:
-		if !types.Identical(e.Type().T, to) {
-			return e
-		}
-		return e
 	case stepNumeric, stepPacked:
 		return c.numeric(e, to)
 	case stepSplat:
@@ -566,7 +561,7 @@ func (c *checker) whyNot(e Expr, to types.Qual) string {
 		return ""
 	}
 	if a.T.Kind == types.Array && b.T.Kind == types.Pointer {
-		a = types.Q(types.PointerTo(a.T.Of.In(maxSpace(a.T.Of.Space, a.Space))))
+		a = types.Q(types.PointerTo(a.T.Of.In(max(a.T.Of.Space, a.Space))))
 	}
 	if a.T.Kind == types.Pointer && b.T.Kind == types.Pointer {
 		switch {
@@ -585,8 +580,6 @@ func (c *checker) whyNot(e Expr, to types.Qual) string {
 	}
 	return ""
 }
-
-func maxSpace(a, b types.Space) types.Space { return max(a, b) }
 
 // toBool converts a condition to bool.
 func (c *checker) toBool(e Expr, at ast.Node) Expr {

@@ -144,14 +144,10 @@ func (c *checker) redefineInstance(d *fnDecl, f *Func, def *ast.FuncDecl) {
 		return
 	}
 	inst := newScope(templateScope, f.checker.scope.parent)
-	// Arguments are bound by the first declaration's names; bind them by the new ones too.
-	for i, p := range d.tparams {
-		if i < len(d.ast.Params) || true {
-			for name, y := range f.checker.scope.syms {
-				if name == p.Name.Name {
-					inst.put(name, y)
-				}
-			}
+	// Redeclarations have the same parameter names: sameTemplate sees to that.
+	for _, p := range d.tparams {
+		if y := f.checker.scope.syms[p.Name.Name]; y != nil {
+			inst.put(p.Name.Name, y)
 		}
 	}
 	for i := range f.Params {

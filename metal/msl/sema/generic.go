@@ -11,19 +11,18 @@ import (
 
 // genericFuncs are library functions whose signature follows from the arguments.
 var genericFuncs = map[string]func(*checker, *callReq) (*builtinSig, string){
-	"simdgroup_load":                    resolveSgLoad,
-	"simdgroup_store":                   resolveSgStore,
-	"simdgroup_multiply":                resolveSgMul,
-	"simdgroup_multiply_accumulate":     resolveSgMul,
-	"make_filled_simdgroup_matrix":      resolveSgFill,
-	"make_diagonal_simdgroup_matrix":    resolveSgFill,
-	"threadgroup_barrier":               resolveBarrier,
-	"simdgroup_barrier":                 resolveBarrier,
-	"atomic_thread_fence":               resolveBarrier,
-	"transpose":                         resolveTranspose,
-	"select":                            resolveSelect,
-	"make_uniform":                      resolveIdentity,
-	"__metal_simdgroup_matrix_identity": resolveIdentity,
+	"simdgroup_load":                 resolveSgLoad,
+	"simdgroup_store":                resolveSgStore,
+	"simdgroup_multiply":             resolveSgMul,
+	"simdgroup_multiply_accumulate":  resolveSgMul,
+	"make_filled_simdgroup_matrix":   resolveSgFill,
+	"make_diagonal_simdgroup_matrix": resolveSgFill,
+	"threadgroup_barrier":            resolveBarrier,
+	"simdgroup_barrier":              resolveBarrier,
+	"atomic_thread_fence":            resolveBarrier,
+	"transpose":                      resolveTranspose,
+	"select":                         resolveSelect,
+	"make_uniform":                   resolveIdentity,
 }
 
 func resolveIdentity(c *checker, q *callReq) (*builtinSig, string) {

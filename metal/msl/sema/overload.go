@@ -197,7 +197,7 @@ func (c *checker) rankArgs(k *cand, q *callReq) {
 		if k.sig != nil && i >= len(k.params)-k.sig.optional {
 			break
 		}
-		if k.f == nil || !k.d.hasDefault(i, k.f) {
+		if k.f == nil || !k.d.hasDefault(i) {
 			k.why = fmt.Sprintf("found %d arguments, expected %d", len(q.args), len(k.params))
 			return
 		}
@@ -230,13 +230,13 @@ func (c *checker) rankArgs(k *cand, q *callReq) {
 }
 
 // hasDefault says that parameter i of the declaration has a default argument.
-func (d *fnDecl) hasDefault(i int, f *Func) bool { return d.defaultArg(i, f) != nil || d.isPackFrom(i) }
+func (d *fnDecl) hasDefault(i int) bool { return d.defaultArg(i) != nil || d.isPackFrom(i) }
 
 func (d *fnDecl) isPackFrom(i int) bool {
 	return d.ast != nil && len(d.ast.Params) > 0 && d.ast.Params[len(d.ast.Params)-1].Pack && i >= len(d.ast.Params)-1
 }
 
-func (d *fnDecl) defaultArg(i int, f *Func) ast.Expr {
+func (d *fnDecl) defaultArg(i int) ast.Expr {
 	for _, a := range d.all {
 		if i < len(a.Params) && a.Params[i].Default != nil {
 			return a.Params[i].Default

@@ -366,7 +366,7 @@ func (c *checker) decltype(s *scope, x ast.Expr) types.Qual {
 		c.errorf(x, "decltype of an overloaded function")
 		return invalidQ
 	}
-	switch y := x.(type) {
+	switch x.(type) {
 	case *ast.NameExpr:
 		if v, ok := e.(*VarRef); ok {
 			q := v.Var.Type
@@ -377,7 +377,6 @@ func (c *checker) decltype(s *scope, x ast.Expr) types.Qual {
 		}
 		return e.Type().Bare()
 	case *ast.MemberExpr:
-		_ = y
 		if f, ok := e.(*FieldExpr); ok {
 			return dropThread(f.T)
 		}
