@@ -4,6 +4,8 @@
 export CGO_ENABLED = 0
 
 FUZZTIME ?= 60s
+GENERATED := ./cpu/kernel ./metal/mtl/soft/lane ./engine/tokenizer
+GENERATE := go generate $(GENERATED) && go run ./engine/tokenizer/gen
 TESTFLAGS ?=
 
 .PHONY: demo build static test test-v3 race check generate golden fuzz bench clean help
@@ -37,11 +39,11 @@ check: ## format, vet on every platform, generated files current, tidy modules
 	GOOS=darwin GOARCH=amd64 go vet ./...
 	GOOS=windows GOARCH=amd64 go build ./...
 	go mod tidy -diff
-	go generate ./cpu/kernel
-	git diff --exit-code -- cpu/kernel
+	$(GENERATE)
+	git diff --exit-code -- $(GENERATED)
 
-generate: ## write the generated assembly again
-	go generate ./cpu/kernel
+generate: ## write the generated assembly, Go twins and tables again
+	$(GENERATE)
 
 golden: ## write all golden files again; review the diff
 	go test $$(git grep -l 'flag.Bool("update"' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
