@@ -3,7 +3,6 @@ module minfer
 go 1.26.0
 
 require (
-	github.com/dlclark/regexp2/v2 v2.13.0
 	github.com/ebitengine/purego v0.11.3
 	github.com/mmcloughlin/avo v0.5.0
 	github.com/olekukonko/tablewriter v1.1.5
@@ -12,7 +11,6 @@ require (
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/sys v0.50.0
 	golang.org/x/term v0.44.0
-	golang.org/x/text v0.44.0
 	gonum.org/v1/gonum v0.17.0
 )
 

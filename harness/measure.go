@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // Side is one of several things that are measured against each other.
@@ -56,4 +58,18 @@ func Median(samples []time.Duration) time.Duration {
 	s := slices.Sorted(slices.Values(samples))
 	n := len(s)
 	return (s[(n-1)/2] + s[n/2]) / 2
+}
+
+// Spread is the distance of the quartiles over the median: how much the machine
+// varied. It is 0 for fewer than three samples.
+func Spread(samples []time.Duration) float64 {
+	if len(samples) < 3 {
+		return 0
+	}
+	x := make([]float64, len(samples))
+	for i, s := range samples {
+		x[i] = s.Seconds()
+	}
+	slices.Sort(x)
+	return (stat.Quantile(0.75, stat.LinInterp, x, nil) - stat.Quantile(0.25, stat.LinInterp, x, nil)) / Median(samples).Seconds()
 }

@@ -233,3 +233,14 @@ func TestMedian(t *testing.T) {
 	require.Equal(t, time.Duration(5), Median([]time.Duration{9, 5, 1}))
 	require.Equal(t, time.Duration(6), Median([]time.Duration{9, 7, 1, 5}))
 }
+
+func TestSpread(t *testing.T) {
+	require.Zero(t, Spread([]time.Duration{1, 9}), "two samples have no quartiles")
+	require.Zero(t, Spread([]time.Duration{5, 5, 5, 5}))
+	// A quarter of nine samples is 2.25, three quarters 6.75; the median is 5.
+	var s []time.Duration
+	for _, v := range []int{9, 1, 8, 2, 7, 3, 6, 4, 5} {
+		s = append(s, time.Duration(v)*time.Second)
+	}
+	require.InDelta(t, (6.75-2.25)/5, Spread(s), 1e-9)
+}

@@ -140,13 +140,13 @@ func peersTable(w io.Writer, rec *peers.Record) error {
 	fmt.Fprintf(w, "%s, %d bytes of weights a token, KV %s, %d threads\n%s; %s\n%s\n", rec.Model, rec.Weights, rec.KV, rec.Threads,
 		rec.Provenance.Host, rec.Provenance.Device, rec.Provenance.Oracle)
 	table := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off))
-	table.Header("test", "side", "tokens/s", "of best llama.cpp", "of read rate", "n")
+	table.Header("test", "side", "tokens/s", "spread", "of best llama.cpp", "of read rate", "n")
 	for _, r := range rec.Rows {
 		share := ""
 		if r.OfLimit > 0 {
 			share = fmt.Sprintf("%.0f %%", 100*r.OfLimit)
 		}
-		if err := table.Append(r.Test, r.Side, fmt.Sprintf("%.1f", r.Rate), fmt.Sprintf("%.2f x", r.VsLlama), share, fmt.Sprint(len(r.Samples))); err != nil {
+		if err := table.Append(r.Test, r.Side, fmt.Sprintf("%.1f", r.Rate), fmt.Sprintf("%.0f %%", 100*r.Spread), fmt.Sprintf("%.2f x", r.VsLlama), share, fmt.Sprint(len(r.Samples))); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,7 @@ usage: mverify record --llama DIR [flags]
 `
 
 // record is the subcommand of that name.
-func record(_ context.Context, s cli.Streams, args []string) (int, error) {
+func record(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	var llama, variant, dir, text, ids string
 	var keep int
 	set := cli.Flags(s, "mverify record", recordUsage)
@@ -71,13 +71,13 @@ func record(_ context.Context, s cli.Streams, args []string) (int, error) {
 		}
 		fmt.Fprintf(s.Stdout, "%-9s %s\n", what, file)
 	}
-	if err := dumps.Record(env, dir, "mverify record", keep, report); err != nil {
+	if err := dumps.Record(ctx, env, dir, "mverify record", keep, report); err != nil {
 		return 0, err
 	}
-	if err := tokenizer.Record(env, ids, report); err != nil {
+	if err := tokenizer.Record(ctx, env, ids, report); err != nil {
 		return 0, err
 	}
-	if err := greedy.Record(env, text, report); err != nil {
+	if err := greedy.Record(ctx, env, text, report); err != nil {
 		return 0, err
 	}
 	return harness.ExitHeld, nil

@@ -207,11 +207,14 @@ func compare(ctx context.Context, backend graph.Backend, m *model.Model, kv gguf
 // dir. A file whose run is unchanged is left alone, so that recording again
 // costs no history. keep is the number of positions with full values in the
 // runs of f16 weights; the others keep hashes.
-func Record(env *suites.Env, dir, command string, keep int, progress func(file string, changed bool)) error {
+func Record(ctx context.Context, env *suites.Env, dir, command string, keep int, progress func(file string, changed bool)) error {
 	if got := env.Oracle.Level(); got != level {
 		return fmt.Errorf("the library's variant %s computes level %s: recorded runs want %s", env.Oracle.Variant(), got, level)
 	}
 	for _, r := range runs(env) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		changed, err := r.record(env, dir, command, keep)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.fileName(), err)

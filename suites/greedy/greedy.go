@@ -209,9 +209,12 @@ func (r run) live(env *suites.Env) (continuation, error) {
 
 // Record asks llama.cpp for every case and writes the golden file, if it
 // changed.
-func Record(env *suites.Env, path string, progress func(file string, changed bool)) error {
+func Record(ctx context.Context, env *suites.Env, path string, progress func(file string, changed bool)) error {
 	all := golden{}
 	for _, r := range runs(env) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		c, err := r.live(env)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.id(), err)

@@ -54,6 +54,7 @@ type Row struct {
 	Tokens   int             `json:"tokens"`
 	Samples  []time.Duration `json:"samples_ns"`
 	Rate     float64         `json:"tokens_per_second"` // of the median
+	Spread   float64         `json:"spread"`            // of the samples: quartile distance over median
 	VsLlama  float64         `json:"ratio_to_best_llama,omitempty"`
 	OfLimit  float64         `json:"share_of_read_rate,omitempty"` // decode: bytes of weights a second over the read loop's
 	ReadRate float64         `json:"read_bytes_per_second,omitempty"`
@@ -158,7 +159,7 @@ func (rec *Record) measure(ctx context.Context, o Options, test string, n, depth
 	first := len(rec.Rows)
 	for i, c := range sides {
 		rate := float64(n) / harness.Median(samples[i]).Seconds()
-		row := Row{Test: test, Side: c.name, Tokens: n, Samples: samples[i], Rate: rate}
+		row := Row{Test: test, Side: c.name, Tokens: n, Samples: samples[i], Rate: rate, Spread: harness.Spread(samples[i])}
 		if limit != nil {
 			row.ReadRate = limit.rate(samples[len(sides)])
 			row.OfLimit = rate * float64(rec.Weights) / row.ReadRate

@@ -199,10 +199,13 @@ func hash(lists [][]int32) string {
 
 // Record asks llama.cpp for every case and writes the golden file, if it
 // changed.
-func Record(env *suites.Env, path string, progress func(file string, changed bool)) error {
+func Record(ctx context.Context, env *suites.Env, path string, progress func(file string, changed bool)) error {
 	env.Seed = goldenSeed
 	all := golden{}
 	for _, r := range runs(env) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		hashes, err := r.record(env)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.id(), err)
