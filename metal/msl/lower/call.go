@@ -25,6 +25,7 @@ func (l *lowerer) call(e *sema.Call) result {
 	if l.fr.depth >= maxCalls {
 		l.fail(e.Where, "calls are nested more than %d deep", maxCalls)
 	}
+	l.instrs++ // a tree of calls may fold to a constant and still be without end
 	fr := &frame{fn: fn, vars: map[*sema.Var]place{}, call: e.Where, up: l.fr, depth: l.fr.depth + 1, result: fn.Result}
 	// Operands belong to the caller.
 	var object place

@@ -21,6 +21,8 @@ kernel void k(device int *x) { x[0] = f(x[1]); }`, "calls itself"},
 			"function constant n (index 2) is used and has no value"},
 		"matrix by run-time index": {`kernel void k(device half *x, constant int &n) { simdgroup_half8x8 m[2]; simdgroup_load(m[n], x, 8); simdgroup_store(m[1], x, 8); }`,
 			"a simdgroup matrix is indexed by a value that is known only at run time"},
+		"tree of calls": {`template <int N> int f() { return f<N - 1>() + f<N - 2>(); } template <> int f<0>() { return 1; } template <> int f<1>() { return 1; }
+kernel void k(device int *x) { x[0] = f<60>(); }`, "instructions after inlining"},
 		"call stack": {`constant int n [[function_constant(2)]]; static int f() { return n; } static int g() { return f(); }
 kernel void k(device int *x) { x[0] = g(); }`, "in the call of g inlined here"},
 	} {

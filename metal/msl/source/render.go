@@ -116,6 +116,18 @@ func (m *Map) renderOne(b *strings.Builder, s Span, severity, msg string) {
 // line that underlines them. Tabs stay tabs in both, so they line up on any
 // terminal; other control characters and broken UTF-8 are replaced.
 func snippet(line string, from, to int) (text, mark string) {
+	// What is far from the place does not show, and a line may be the whole file.
+	const near = 8 * maxSnippet
+	if hi := from + near; from >= 0 && hi < len(line) {
+		line = line[:hi]
+		to = min(to, hi)
+	}
+	if lo := min(from, len(line)) - near; lo > 0 {
+		for !utf8.RuneStart(line[lo]) && lo > 1 {
+			lo--
+		}
+		line, from, to = line[lo:], from-lo, to-lo
+	}
 	var runes []rune
 	start, end := 0, 0
 	for i := 0; i < len(line); {
