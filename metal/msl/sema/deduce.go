@@ -389,7 +389,7 @@ func (c *checker) deduceArgs(b *bindings, ps []ast.TemplateArg, as []targ) bool 
 			}
 		}
 	}
-	return len(as) <= len(ps) || ps[len(ps)-1].Pack
+	return len(as) <= len(ps) || len(ps) > 0 && ps[len(ps)-1].Pack
 }
 
 // deduceExact is deduce where a part without parameters must be the same type.
