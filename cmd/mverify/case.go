@@ -44,6 +44,7 @@ type caseFlags struct {
 	threads                                    int
 	deadline                                   time.Duration
 	verbose                                    bool
+	args                                       []string // as they were given
 }
 
 // caseResult is one case in the JSON report.
@@ -54,13 +55,14 @@ type caseResult struct {
 	Mode     string         `json:"mode"`
 	Findings []*san.Finding `json:"findings"`
 	Known    []string       `json:"known,omitempty"` // ids that the baseline lists
+	duration time.Duration
 }
 
 var caseFormats = []string{"text", "json", "jsonl", "junit"}
 
 // runCases is the subcommand case.
 func runCases(ctx context.Context, s cli.Streams, args []string) (int, error) {
-	var f caseFlags
+	f := caseFlags{args: args}
 	set := cli.Flags(s, "mverify case", caseUsage)
 	set.StringVar(&f.mode, "mode", "", "sanitizer mode instead of the cases' own: mem, race, strict, chaos, off")
 	set.StringVar(&f.baseline, "baseline", "", "file of known findings, which fail no case")
@@ -139,6 +141,7 @@ func runCases(ctx context.Context, s cli.Streams, args []string) (int, error) {
 func (f *caseFlags) runAll(ctx context.Context, s cli.Streams, cases []*safety.Case, runners []*safety.Runner, base *safety.Baseline) ([]caseResult, error) {
 	var results []caseResult
 	for i, c := range cases {
+		start := time.Now()
 		report, err := runners[i].Run(ctx, c)
 		if err != nil {
 			return nil, err
@@ -150,7 +153,7 @@ func (f *caseFlags) runAll(ctx context.Context, s cli.Streams, cases []*safety.C
 			}
 		}
 		v := safety.Judge(c, report, known)
-		r := caseResult{Case: c.Path, Held: v.Held, Reason: v.Reason, Mode: report.Mode, Findings: report.Findings}
+		r := caseResult{Case: c.Path, Held: v.Held, Reason: v.Reason, Mode: report.Mode, Findings: report.Findings, duration: time.Since(start)}
 		if r.Findings == nil {
 			r.Findings = []*san.Finding{}
 		}
@@ -173,13 +176,19 @@ func (f *caseFlags) write(w io.Writer, s cli.Streams, results []caseResult, case
 			Cases []caseResult `json:"cases"`
 		}{results})
 	case "jsonl", "junit":
-		report := &harness.Report{Selected: len(results), Provenance: cli.Provenance(s, "mverify", []string{"case"}, "soft")}
+		report := &harness.Report{Selected: len(results), Provenance: cli.Provenance(s, "mverify", append([]string{"case"}, f.args...), "soft")}
 		for _, r := range results {
 			out := harness.Passed()
 			if !r.Held {
 				out = harness.Failed("%s", r.Reason)
 			}
-			out.Case = r.Case
+			out.Case, out.Duration = r.Case, r.duration
+			if f.format == "junit" { // SUITE/NAME, as the suites' own cases
+				out.Case = "case/" + r.Case
+			}
+			if !r.Held {
+				out.Rerun = f.rerun(r.Case)
+			}
 			out.Details = lines(r, true)
 			report.Results = append(report.Results, out)
 		}
@@ -207,6 +216,22 @@ func (f *caseFlags) write(w io.Writer, s cli.Streams, results []caseResult, case
 	}
 	_, err := fmt.Fprintf(w, "%d of %d cases held\n", held, len(results))
 	return err
+}
+
+// rerun is the command that repeats one case.
+func (f *caseFlags) rerun(file string) string {
+	var b strings.Builder
+	b.WriteString("mverify case")
+	if f.mode != "" {
+		b.WriteString(" --mode " + f.mode)
+	}
+	if f.baseline != "" {
+		b.WriteString(" --baseline " + harness.ShellQuote(f.baseline))
+	}
+	if f.deadline != mtl.DefaultDeadline {
+		b.WriteString(" --deadline " + f.deadline.String())
+	}
+	return b.String() + " " + harness.ShellQuote(file)
 }
 
 // lines is the text of a case's findings.

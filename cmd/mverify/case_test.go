@@ -122,9 +122,15 @@ func TestCaseFormats(t *testing.T) {
 	require.Equal(t, []string{"threadgroup-race", "error", "simdgroups", "scratch"}, []string{f.Kind, f.Severity, f.Between, f.Argument})
 	require.Len(t, f.Sides, 2)
 	for _, format := range []string{"jsonl", "junit"} {
-		code, out, _ := mverify(t, "case", "--format", format, file)
+		code, out, _ := mverify(t, "case", "--mode", "race", "--format", format, file)
 		require.Equal(t, harness.ExitFailed, code)
 		require.Contains(t, out, "threadgroup-race")
+		require.Contains(t, out, "mverify case --mode race "+file, "the command that repeats it")
+		if format == "junit" {
+			require.Contains(t, out, `<testcase name="`+file+`" classname="case" time="`)
+		} else {
+			require.Contains(t, out, `"command":"mverify case --mode race --format jsonl `+file)
+		}
 	}
 	path := filepath.Join(t.TempDir(), "report.txt")
 	_, out, _ = mverify(t, "case", "--out", path, file)
