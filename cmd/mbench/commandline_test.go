@@ -133,6 +133,14 @@ func TestLostOutput(t *testing.T) {
 	}
 }
 
+// Without a token to generate nothing is evaluated, so there is no rate.
+func TestNothingGenerated(t *testing.T) {
+	code, out, errs := mbench(t, "run", "--prompt", "First", "-n", "0")
+	require.Equal(t, harness.ExitHeld, code, errs)
+	require.Equal(t, "First\n", out)
+	require.NotContains(t, errs, "tokens/s")
+}
+
 // The same command gives the same text, and text that is not UTF-8 is a prompt
 // like any other.
 func TestRepeats(t *testing.T) {

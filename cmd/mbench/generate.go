@@ -153,6 +153,9 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if first.IsZero() {
 		first = end
 	}
+	if n == 0 {
+		first = start // nothing was evaluated: there is no rate
+	}
 	fmt.Fprintf(s.Stderr, "mbench: %s: prompt %s, generation %s\n", dev.Name,
 		rate(len(ids), first.Sub(start)), rate(max(len(drawn)-1, 0), end.Sub(first)))
 	if err != nil {
