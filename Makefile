@@ -55,7 +55,7 @@ fuzz: ## every fuzz target for FUZZTIME (60s)
 	  done || exit 1; \
 	done
 
-bench: build ## tokens per second of the embedded models; with LLAMA=DIR beside llama.cpp
+bench: build ## an embedded model beside llama.cpp: LLAMA=DIR of its shared libraries
 	bin/mbench peers $(if $(LLAMA),--llama $(LLAMA))
 
 clean: ## remove what was built

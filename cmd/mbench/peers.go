@@ -24,7 +24,8 @@ import (
 const peersUsage = `
 mbench peers measures llama.cpp and this engine on the same file with the same
 threads, interleaved in one run. llama.cpp takes part as it comes, and on the
-path whose bits this engine reproduces.
+path whose bits this engine reproduces. Its threads spin while they wait for each
+other: on a machine that is busy with other work, give it fewer --threads.
 
 usage: mbench peers --llama DIR [--model FILE] [flags]
 `

@@ -21,8 +21,8 @@ their arguments. Each kernel is compiled with its bool function constants all fa
 all true, so that both sides of what they decide are seen; the other constants
 are 1.
 
-The share is that of the entry points counted in the preprocessed text by its
-tokens alone; a kernel that does not compile says why.
+The last line says how many of the file's entry points (kernels, counted in its
+preprocessed text) compiled; one that does not says why.
 
 usage: mverify compile FILE.metal... [-I DIR] [-D X=Y] [--min-share PERCENT]
 
