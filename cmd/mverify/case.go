@@ -103,6 +103,9 @@ func runCases(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	var cases []*safety.Case
 	var runners []*safety.Runner
 	for _, name := range set.Args() {
+		if filepath.Ext(name) == ".metal" {
+			return 0, fmt.Errorf("case: %s: found Metal source, want a launch case (mverify init %s writes one)", name, harness.ShellQuote(name))
+		}
 		c, fsys, err := safety.LoadFile(name)
 		if err != nil {
 			return 0, err

@@ -70,6 +70,7 @@ func TestExitCodes(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"case", "0 arguments, want 1 (see --help)"},
 		{"case nosuch.json", "nosuch.json: no such file or directory"},
+		{"case a.metal", "case: a.metal: found Metal source, want a launch case (mverify init a.metal writes one)"},
 		{"case --mode fast x.json", `--mode: sanitizer mode: found "fast", want off, mem, race, strict or chaos`},
 		{"case --format yaml x.json", `--format "yaml": want one of text, json, jsonl, junit`},
 		{"case --threads 0 x.json", "--threads 0"},

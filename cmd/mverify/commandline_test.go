@@ -44,6 +44,7 @@ func TestBadUsage(t *testing.T) {
 		{"--suite ops --shard 4/3", `--shard "4/3": want I/N with 1 <= I <= N <= 65536`},
 		{"--suite ops --shard 1/99999999999", `--shard "1/99999999999": want I/N with 1 <= I <= N <= 65536`},
 		{"--suite ops --shard 1", `--shard "1": want I/N with 1 <= I <= N <= 65536`},
+		{"--suite ops --list --format json", `--format "json": --list prints identities, one to a line: want no --format`},
 		{"--suite ops --seed -1", `invalid argument "-1" for "--seed" flag: must be a non-negative integer`},
 		{"--suite ops,ops", `--suite "ops,ops": ops is named twice`},
 		{"--suite ops extra", `unexpected argument "extra" (see --help)`},
@@ -75,7 +76,7 @@ func TestCaseLines(t *testing.T) {
 		return code, out, strings.ReplaceAll(errs, file, "c.jsonl")
 	}
 	for line, want := range map[string]string{
-		`{"op":"nosuch","d":1}`:                                                "c.jsonl:1: nosuch: unknown op",
+		`{"op":"nosuch","d":1}`:                                                "c.jsonl:1: nosuch: unknown op: want one of add, attention, batch_mul_mat, get_rows, kv_store, mul, mul_mat, qk_norm, rms_norm, rope, scale, silu, soft_max, swiglu",
 		`{"op":"add\n","d":1,"rows":1}`:                                        `c.jsonl:1: key "op" is "add\n": want the name of an op`,
 		`{"op":"add","d":1,"rows":1,"a\nb":1}`:                                 `c.jsonl:1: add: unknown key "a\nb"`,
 		`{"op":"add","d":"1\n","rows":1}`:                                      `c.jsonl:1: add: key "d" is "1\n": want a whole number`,

@@ -111,6 +111,9 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if f.cases != "" && (len(chosen) != 1 || chosen[0].Name() != ops.Suite{}.Name()) {
 		return 0, fmt.Errorf("--cases %s: its lines are op cases: want --suite ops, not %q", f.cases, f.suites)
 	}
+	if f.list && f.format != "text" {
+		return 0, fmt.Errorf("--format %q: --list prints identities, one to a line: want no --format", f.format)
+	}
 	runner := harness.Runner{FailFast: f.failFast, Observe: cli.Progress(s.Stderr, f.suites)}
 	if runner.Filter, err = compileFilter(f.filter); err != nil {
 		return 0, err

@@ -14,8 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
@@ -86,7 +89,7 @@ func (Suite) Cases(env *suites.Env) ([]harness.Case, error) {
 		for _, l := range env.Lines {
 			parse, ok := parsers[l.Op]
 			if !ok {
-				return nil, l.Errorf("unknown op")
+				return nil, l.Errorf("unknown op: want one of %s", strings.Join(slices.Sorted(maps.Keys(parsers)), ", "))
 			}
 			c, err := parse(l)
 			if err != nil {
