@@ -276,7 +276,7 @@ func (f *caseFlags) staleEntries(w io.Writer, base *safety.Baseline, results []c
 			used = used || slices.Contains(r.Known, e.ID)
 		}
 		if !used {
-			fmt.Fprintf(w, "mverify: %s: %s was not found: its entry can go\n", f.baseline, e.ID)
+			fmt.Fprintf(w, "mverify: %s: %s was not found in these cases: if they are all, its entry can go\n", f.baseline, e.ID)
 		}
 	}
 }
