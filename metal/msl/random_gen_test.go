@@ -17,6 +17,7 @@ type thread struct {
 	result         value
 	out            []uint32
 	g              *group
+	views          [3][viewBytes]byte
 }
 
 type group struct {
@@ -84,6 +85,7 @@ type generator struct {
 	scope   []object
 	helpers []helper
 	records []*record
+	views   []view
 	leaves  []expr // of the program: constants of all kinds
 	cells   int
 	names   int
@@ -309,6 +311,9 @@ func (g *generator) place(want *typ, depth int) (place, bool) {
 
 // leaf is an expression without operators, of the type.
 func (g *generator) leaf(t typ) expr {
+	if len(g.views) > 0 && viewable(t) && g.one(5) {
+		return g.viewRead(t, 0)
+	}
 	for range 12 {
 		if len(g.scope) > 0 && !g.one(4) {
 			ps := g.places(g.scope[g.r.IntN(len(g.scope))], 0)

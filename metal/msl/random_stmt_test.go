@@ -275,6 +275,8 @@ func (g *generator) stmt() (s stmt, last bool) {
 			h.result = implicit(e.f(h), e.t, t)
 			return returns
 		}, true
+	case c == 6 && len(g.views) > 0, c == 7 && len(g.views) > 0:
+		return g.viewWrite(), false
 	case c == 5:
 		if s, ok := g.callStmt(); ok {
 			return s, false

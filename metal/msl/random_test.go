@@ -283,7 +283,7 @@ template <typename T, int n> static vec<T, n> number(vec<T, n> x) { return selec
 	for range g.r.IntN(5) {
 		g.helper()
 	}
-	g.b.WriteString(`kernel void k(device const int *in, device const float *fin, device uint *out, constant uint4 &args,
+	g.b.WriteString(`kernel void k(device const int *in, device const float *fin, device uint *out, constant uint4 &args, device uint *scratch,
 	uint gid [[thread_position_in_grid]], uint lid [[thread_position_in_threadgroup]], uint tgid [[threadgroup_position_in_grid]],
 	ushort lane [[thread_index_in_simdgroup]], ushort sg [[simdgroup_index_in_threadgroup]], uint width [[threads_per_threadgroup]]) {
 	out += gid * ` + fmt.Sprint(outWords) + `;
@@ -302,6 +302,9 @@ template <typename T, int n> static vec<T, n> number(vec<T, n> x) { return selec
 		leaf("in["+i.s+"]", kInt, func(h *thread) uint64 { return wrap(uint64(p.ints[i.f(h)[0]]), kInt) })
 		j := g.index(64, 2)
 		leaf("fin["+j.s+"]", kFloat, func(h *thread) uint64 { return fromF(p.floats[j.f(h)[0]]) })
+	}
+	if g.one(2) {
+		g.memory(p)
 	}
 	g.budget = 40
 	var shared int
@@ -509,7 +512,9 @@ func (g *generator) finish(p *program) {
 			})
 		}
 		var e expr
-		if len(g.scope) > 0 {
+		if len(g.views) > 0 && g.one(3) {
+			e = g.viewRead(typ{choose(g, kUint, kUchar, kShort, kLong), 1}, 1)
+		} else if len(g.scope) > 0 {
 			ps := g.places(g.scope[g.r.IntN(len(g.scope))], 1)
 			e = read(ps[g.r.IntN(len(ps))])
 		} else {
@@ -561,10 +566,11 @@ func bytesOf[T any](t *testing.T, xs []T, label string) *mem.Buffer {
 
 func (p *program) run(t *testing.T, prog *interp.Program, mode san.Mode, threads int) []uint32 {
 	out := make([]uint32, p.grid*outWords)
-	bufs := []*mem.Buffer{bytesOf(t, p.ints, "in"), bytesOf(t, p.floats, "fin"), bytesOf(t, out, "out"), bytesOf(t, []uint32{uint32(p.size), p.ints[1], 0, 0}, "args")}
-	l := interp.Launch{Grid: [3]int{p.grid, 1, 1}, Ragged: true, Threadgroup: [3]int{p.size, 1, 1}, ThreadgroupBytes: make([]int, 4), Threads: threads}
+	bufs := []*mem.Buffer{bytesOf(t, p.ints, "in"), bytesOf(t, p.floats, "fin"), bytesOf(t, out, "out"), bytesOf(t, []uint32{uint32(p.size), p.ints[1], 0, 0}, "args"),
+		mem.New(p.grid*viewBytes, "scratch")}
+	l := interp.Launch{Grid: [3]int{p.grid, 1, 1}, Ragged: true, Threadgroup: [3]int{p.size, 1, 1}, ThreadgroupBytes: make([]int, 5), Threads: threads}
 	for i, b := range bufs {
-		l.Windows = append(l.Windows, mem.Window{Buffer: b, Length: len(b.Data), ReadOnly: i != 2})
+		l.Windows = append(l.Windows, mem.Window{Buffer: b, Length: len(b.Data), ReadOnly: i != 2 && i != 4})
 	}
 	var c *san.Checker
 	if mode != san.Off {
