@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -109,7 +110,7 @@ var typeNames = []string{"bool", "int8", "uint8", "int16", "uint16", "int32", "u
 // Load reads a case and its source from a file system. shown is how messages
 // call the file.
 func Load(fsys fs.FS, name, shown string) (*Case, error) {
-	data, err := fs.ReadFile(fsys, name)
+	data, err := readFile(fsys, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", shown, cause(err))
 	}
@@ -123,15 +124,25 @@ func Load(fsys fs.FS, name, shown string) (*Case, error) {
 	} else {
 		c.Source = path.Join(path.Dir(name), source)
 	}
-	text, err := fs.ReadFile(fsys, c.Source)
+	text, err := readFile(fsys, c.Source)
 	if err != nil {
 		return nil, fmt.Errorf("%s: source: found no readable file %q (%w), want the path of a .metal file, from the case's folder", shown, source, cause(err))
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s: source: found %d bytes, want at most %d", shown, len(text), maxFile)
+		return nil, fmt.Errorf("%s: source: found more than %d bytes", shown, maxFile)
 	}
 	c.Text = string(text)
 	return c, nil
+}
+
+// readFile reads no more than tells that a file is too large: a device has no end.
+func readFile(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
 // LoadFile reads a case from the machine's files, where its source may lie

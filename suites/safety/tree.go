@@ -77,7 +77,7 @@ func (n *node) found() string {
 // readTree reads one JSON value and nothing after it.
 func readTree(file string, data []byte) (*node, error) {
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s: found %d bytes, want at most %d", file, len(data), maxFile)
+		return nil, fmt.Errorf("%s: found more than %d bytes", file, maxFile)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -19,6 +19,7 @@ package pp
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -242,9 +243,18 @@ func (p *preprocessor) read(name string) (string, error) {
 	} else if info.Size() > maxFileSize {
 		return "", fmt.Errorf("it has %d bytes, at most %d are read", info.Size(), maxFileSize)
 	}
-	b, err := fs.ReadFile(p.fsys, name)
+	f, err := p.fsys.Open(name)
 	if err != nil {
 		return "", plain(err)
+	}
+	defer f.Close()
+	// A device or a pipe says nothing about its length.
+	b, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if err != nil {
+		return "", plain(err)
+	}
+	if len(b) > maxFileSize {
+		return "", fmt.Errorf("it has more than the %d bytes that are read", maxFileSize)
 	}
 	return string(b), nil
 }
