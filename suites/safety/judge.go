@@ -17,7 +17,9 @@ type Verdict struct {
 }
 
 // Judge holds a report against what a case expects. Notes count for nothing.
-// Findings whose id is in known are passed over where they are not expected.
+// Findings whose id is in known are passed over where they are not expected,
+// except those that say that the case did not run to its end: nothing was judged
+// then, so there is nothing to accept.
 func Judge(c *Case, r *san.Report, known map[string]bool) Verdict {
 	v := Verdict{Held: true}
 	allowed := slices.Concat(c.Expect, c.Also)
@@ -34,7 +36,7 @@ func Judge(c *Case, r *san.Report, known map[string]bool) Verdict {
 		case matchesKind(f, c.Expect):
 			expected = append(expected, f)
 		case matchesKind(f, allowed):
-		case known[f.ID]:
+		case known[f.ID] && ran(f.Kind):
 			v.Known = append(v.Known, f)
 		default:
 			outside = append(outside, f)
@@ -75,6 +77,15 @@ func Judge(c *Case, r *san.Report, known map[string]bool) Verdict {
 		return fail("found %s beside %s", list(outside), what)
 	}
 	return v
+}
+
+// ran says whether a launch with a finding of the kind ran all the same.
+func ran(kind string) bool {
+	switch kind {
+	case san.KindCompileError, san.KindInvalidLaunch, san.KindTypeMismatch, san.KindTimeout:
+		return false
+	}
+	return true
 }
 
 // matchesKind takes private-out-of-bounds and out-of-bounds of thread memory for

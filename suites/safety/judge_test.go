@@ -121,3 +121,18 @@ func TestBaseline(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 }
+
+// A baseline accepts findings, not launches that never ran.
+func TestBaselineNeedsARun(t *testing.T) {
+	c := &Case{Expect: []string{Clean}}
+	for kind, held := range map[string]bool{
+		san.KindThreadgroupRace: true, san.KindNaN: true,
+		san.KindCompileError: false, san.KindInvalidLaunch: false, san.KindTypeMismatch: false, san.KindTimeout: false,
+	} {
+		f := finding(kind, 3)
+		f.ID = kind + "-0123"
+		v := Judge(c, &san.Report{Findings: []*san.Finding{f}}, map[string]bool{f.ID: true})
+		require.Equal(t, held, v.Held, kind)
+		require.Equal(t, held, len(v.Known) == 1, kind)
+	}
+}
