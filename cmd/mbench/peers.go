@@ -105,9 +105,9 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	if c, ok := o.Backend.(io.Closer); ok {
 		defer c.Close()
 	}
-	rec, err := peers.Run(ctx, lib, o)
-	if err != nil {
-		return 0, err
+	rec, interrupted := peers.Run(ctx, lib, o)
+	if interrupted != nil && (!errors.Is(interrupted, context.Canceled) || rec == nil || len(rec.Rows) == 0) {
+		return 0, interrupted
 	}
 	rec.Model = filepath.Base(o.Path)
 	rec.Provenance = cli.Provenance(s, "mbench", append([]string{"peers"}, args...), device.Name)
@@ -119,7 +119,7 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	} else {
 		err = peersTable(s.Stdout, rec)
 	}
-	if err != nil {
+	if err := errors.Join(err, interrupted); err != nil {
 		return 0, err
 	}
 	if !rec.Agree {
@@ -159,7 +159,9 @@ func peersTable(w io.Writer, rec *peers.Record) error {
 	if rec.Check.OK() {
 		check = "all bits equal"
 	}
-	_, err := fmt.Fprintf(w, "medians; a plain read loop with the same threads reads %.1f GB/s; %d logits against llama.cpp's: %s\n",
-		last.ReadRate/1e9, rec.Check.N, check)
+	if last.ReadRate > 0 {
+		fmt.Fprintf(w, "a plain read loop with the same threads reads %.1f GB/s\n", last.ReadRate/1e9)
+	}
+	_, err := fmt.Fprintf(w, "medians; %d logits against llama.cpp's: %s\n", rec.Check.N, check)
 	return err
 }

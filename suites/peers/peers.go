@@ -68,7 +68,9 @@ type contender struct {
 }
 
 // Run measures. llama.cpp takes part twice: as it comes (repacked weights,
-// whole micro-batches), and on the path whose bits this engine reproduces.
+// whole micro-batches), and on the path whose bits this engine reproduces. An
+// interrupted run gives the tests that every side has a sample of, with the
+// context's error.
 func Run(ctx context.Context, lib *llamacpp.Lib, o Options) (*Record, error) {
 	f, err := gguf.Open(o.Path)
 	if err != nil {
@@ -116,7 +118,7 @@ func Run(ctx context.Context, lib *llamacpp.Lib, o Options) (*Record, error) {
 	if err := rec.measure(ctx, o, fmt.Sprintf("prefill %d", o.Prompt), o.Prompt, 0, sides, nil, func(c contender) error {
 		return c.eval(tokens[:o.Prompt])
 	}); err != nil {
-		return nil, err
+		return rec, err
 	}
 	limit := newReadLoop(o.Threads)
 	err = rec.measure(ctx, o, fmt.Sprintf("decode %d at depth %d", o.Generate, o.Depth), o.Generate, o.Depth, sides, limit, func(c contender) error {
@@ -152,7 +154,7 @@ func (rec *Record) measure(ctx context.Context, o Options, test string, n, depth
 		measured = append(measured, harness.Side{Name: "read loop", Round: func(context.Context) error { limit.round(); return nil }})
 	}
 	samples, err := harness.Interleave(ctx, 1, o.Rounds, o.Seed, measured)
-	if err != nil {
+	if err != nil && (ctx.Err() == nil || slices.ContainsFunc(samples, func(s []time.Duration) bool { return len(s) == 0 })) {
 		return err
 	}
 	best := 0.0
@@ -172,7 +174,7 @@ func (rec *Record) measure(ctx context.Context, o Options, test string, n, depth
 	for i := range rec.Rows[first:] {
 		rec.Rows[first+i].VsLlama = rec.Rows[first+i].Rate / best
 	}
-	return nil
+	return err
 }
 
 // llama opens one setting of llama.cpp.
