@@ -15,10 +15,10 @@ demo: build ## build, verify every op, and write text with the embedded model
 	bin/mbench run --prompt "In the beginning" -n 64
 
 build: ## bin/mverify and bin/mbench
-	go build -o bin/ ./cmd/mverify ./cmd/mbench
+	go build -buildvcs=auto -o bin/ ./cmd/mverify ./cmd/mbench
 
 static: ## the same without shared libraries at run time: no live llama.cpp
-	go build -tags static -o bin/static/ ./cmd/mverify ./cmd/mbench
+	go build -buildvcs=auto -tags static -o bin/static/ ./cmd/mverify ./cmd/mbench
 
 test: ## every test that needs nothing but this checkout
 	go test $(TESTFLAGS) ./...
