@@ -19,7 +19,12 @@
 // taken modulo the width; division by zero gives 0 and MIN/-1 wraps; a float to
 // integer conversion truncates, saturates, and gives 0 for NaN. SimdReduce
 // combines lane i with lane i^16, i^8, i^4, i^2, i^1 in this order, an inactive
-// lane contributing the identity.
+// lane contributing the identity (-0 for a float sum). FMin(a, b) is a where a < b
+// or b is a NaN, and b otherwise; FMax alike: for zeros of different sign the order
+// of the operands decides. The sign and payload of a NaN are unspecified, since
+// processors differ.
+//
+// Return ends the lane: barriers, collectives and votes count it no longer.
 //
 // Build a [Func] with a [Builder], check it with [Verify], print and read it
 // with [Func.String] and [Parse]. A Func is immutable once verified and safe for
