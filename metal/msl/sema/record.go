@@ -368,6 +368,7 @@ func (c *checker) enumType(s *scope, d *ast.EnumDecl) *types.Type {
 			return t
 		}
 	}
+	values := c.enumValues(s, d)
 	under := types.IntType
 	fixed := d.Underlying != nil
 	if fixed {
@@ -394,7 +395,7 @@ func (c *checker) enumType(s *scope, d *ast.EnumDecl) *types.Type {
 			label = "(unnamed enum)"
 		}
 		if !fixed && !d.Scoped {
-			under = c.enumUnder(s, d)
+			under = enumUnder(values)
 		}
 		t = types.NewEnum(label, under, d.Scoped)
 		info := &enumInfo{scope: newScope(nsScope, s)}
@@ -415,46 +416,49 @@ func (c *checker) enumType(s *scope, d *ast.EnumDecl) *types.Type {
 	}
 	c.enums[d][s] = t
 	info := t.Decl.(*enumInfo)
-	next := int64(0)
-	for _, e := range d.Enumerators {
-		if e.Value != nil {
-			if v, ok := c.constInt(info.scope, e.Value, "enumerator"); ok {
-				next = v
-			}
+	for i, e := range d.Enumerators {
+		v := values[i]
+		if wrapInt(v, t.Under.Kind) != v {
+			c.errorf(e, "enumerator '%s' = %d does not fit '%s'", e.Name.Name, v, t.Under)
 		}
-		if wrapInt(next, t.Under.Kind) != next {
-			c.errorf(e, "enumerator '%s' = %d does not fit '%s'", e.Name.Name, next, t.Under)
-		}
-		y := sym{kind: symConst, q: types.Q(t), val: &Value{I: next}, pos: e.Name.Span()}
+		y := sym{kind: symConst, q: types.Q(t), val: &Value{I: v}, pos: e.Name.Span()}
 		in := y
 		c.declare(info.scope, e.Name.Name, &in)
 		if !t.Scoped {
 			out := y
 			c.declare(s, e.Name.Name, &out)
 		}
-		next++
 	}
 	return t
 }
 
-// enumUnder picks the integer type that holds all values of an enum without a
-// written type: uint, else int, else 64 bits, as clang does.
-func (c *checker) enumUnder(s *scope, d *ast.EnumDecl) *types.Type {
-	neg, big := false, false
+// enumValues evaluates the enumerators of an enum, each of which sees those
+// before it. They are evaluated once, before the enum's type is known: what an
+// initialiser instantiates reports its errors here.
+func (c *checker) enumValues(s *scope, d *ast.EnumDecl) []int64 {
+	values := make([]int64, len(d.Enumerators))
 	next := int64(0)
 	tmp := newScope(blockScope, s)
-	for _, e := range d.Enumerators {
+	for i, e := range d.Enumerators {
 		if e.Value != nil {
-			c.trap(func() {
-				if v, ok := c.constInt(tmp, e.Value, "enumerator"); ok {
-					next = v
-				}
-			})
+			if v, ok := c.constInt(tmp, e.Value, "enumerator"); ok {
+				next = v
+			}
 		}
 		tmp.put(e.Name.Name, &sym{kind: symConst, q: types.Q(types.LongType), val: &Value{I: next}})
-		neg = neg || next < 0
-		big = big || next > 1<<32-1 || next < -1<<31 || neg && next > 1<<31-1
+		values[i] = next
 		next++
+	}
+	return values
+}
+
+// enumUnder picks the integer type that holds all values of an enum without a
+// written type: uint, else int, else 64 bits, as clang does.
+func enumUnder(values []int64) *types.Type {
+	neg, big := false, false
+	for _, v := range values {
+		neg = neg || v < 0
+		big = big || v > 1<<32-1 || v < -1<<31 || neg && v > 1<<31-1
 	}
 	switch {
 	case big && neg:

@@ -160,6 +160,8 @@ var rejected = []struct{ name, src, msg string }{
 	{"template/instance type", "template <typename T> kernel void k(device T *a) {}\ntemplate [[host_name(\"x\")]] kernel void @k<int>(device float *);", "no instance of 'k' has type"},
 	{"template/not a template", "kernel void k(device int *a) {}\ntemplate [[host_name(\"x\")]] kernel void @k<int>(device int *);", "not a template"},
 	{"template/depth", "template <int N> struct S { static constexpr constant int v = S<N + 1>::v; };\nvoid f() { int x = S<0>::v; }", ""},
+	{"template/depth of an enumerator", "template <int N> struct S { enum { v = @S<N + 1>::v }; };\nvoid f() { int x = S<0>::v; }", "nest deeper than 512"},
+	{"template/error of an enumerator", "template <int N> struct S { enum { v = @nope + N }; };\nvoid f() { int x = S<0>::v; }", "use of undeclared name 'nope'"},
 	{"template/incomplete", "struct S;\nvoid f() { @S s; }", "incomplete type"},
 	{"template/error inside", "template <typename T> void g(T a) { auto x = @a.nope; }\nvoid f() { g(1); }", "'int' has no member 'nope'"},
 
