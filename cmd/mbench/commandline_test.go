@@ -87,7 +87,7 @@ func TestBadSettings(t *testing.T) {
 	for entry, want := range map[string]string{
 		"MINFER_NOPE=1":           "unknown setting MINFER_NOPE: did you mean MINFER_GEMM?",
 		"MINFER_GEMM=2":           "MINFER_GEMM=2: want 0 or 1",
-		"MINFER_CACHE_TYPE=q8_0":  `session: assign: node 9 "cache_k_l0" (kv_store): no backend of CPU supports kv_store, kv_load and attention together on q8_0`,
+		"MINFER_CACHE_TYPE=q8_0":  "cache type q8_0: CPU attends over f16 and f32 caches only",
 		"MINFER_CPU_LEVEL=sse":    "MINFER_CPU_LEVEL=sse: want generic, avx2 or avx512",
 		"MINFER_TRACE=/some/path": "MINFER_TRACE=/some/path: device cpu writes no node values: unset it",
 	} {

@@ -110,6 +110,9 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if c, ok := backend.(io.Closer); ok {
 		defer c.Close()
 	}
+	if !backend.SupportsOp(graph.Attn, kvType) {
+		return 0, fmt.Errorf("cache type %s: %s attends over f16 and f32 caches only", kvType, backend.Name())
+	}
 	exec := graph.ExecOptions{}
 	if levers.GraphTrace {
 		exec.Trace = s.Stderr
