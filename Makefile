@@ -24,10 +24,10 @@ test: ## every test that needs nothing but this checkout
 	go test $(TESTFLAGS) ./...
 
 test-v3: ## the arithmetic where the compiler may fuse multiplications with additions
-	GOAMD64=v3 go test ./cpu/... ./engine/quant ./engine/synth ./refs/... ./suites/...
+	GOAMD64=v3 go test ./cpu/... ./engine/quant ./engine/synth ./metal/... ./refs/... ./suites/...
 
 race: ## the concurrent packages under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test -race ./cpu ./engine/graph/... ./engine/session ./engine/tokenizer
+	CGO_ENABLED=1 go test -race ./cpu ./engine/graph/... ./engine/session ./engine/tokenizer ./metal/mtl/soft/... ./suites/safety
 
 check: ## format, vet on every platform, generated files current, tidy modules
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above are not formatted"; exit 1; }

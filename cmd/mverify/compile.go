@@ -26,7 +26,7 @@ preprocessed text) compiled; one that does not says why.
 
 usage: mverify compile FILE.metal... [-I DIR] [-D X=Y] [--min-share PERCENT]
 
-exit codes: 0 enough compiled, 1 it did not, 2 bad usage or input.
+exit codes: 0 enough compiled, 1 it did not, 2 bad usage or input, 3 no kernel.
 `
 
 // compile is the subcommand of that name.

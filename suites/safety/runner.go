@@ -107,10 +107,12 @@ func (r *Runner) Run(ctx context.Context, c *Case) (*san.Report, error) {
 	submit, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	_, err = cb.Submit(submit)
+	// The findings are in the report; any other failure is no verdict.
+	var findings interface{ Findings() *san.Report }
 	switch {
-	case err == nil, report.Errors() > 0 && !errors.Is(err, context.DeadlineExceeded):
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case err == nil, errors.As(err, &findings):
 	case errors.Is(err, context.DeadlineExceeded):
 		report.Add(timeoutFinding(c, deadline, err))
 	default:

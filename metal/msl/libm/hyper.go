@@ -68,7 +68,7 @@ func Erf(x float32) float32 {
 		return x
 	}
 	const twoOverSqrtPi = 1.128379167095512573896158903121545172
-	z := d * d
+	z := float64(d * d)
 	var y float64
 	switch {
 	case a < 2:

@@ -50,8 +50,9 @@ var (
 	nan = float32(math.NaN())
 )
 
-// nearest rounds to an integer, half to even, for |x| < 2^51.
-func nearest(x float64) float64 { return float64(x+shifter) - shifter }
+// nearest rounds to an integer, half to even, for |x| < 2^51. x is often a product:
+// the conversion keeps it from being fused with the sum where this is inlined.
+func nearest(x float64) float64 { return float64(float64(x)+shifter) - shifter }
 
 // pow2 is 2^k for an integer -1022 <= k <= 1023.
 func pow2(k float64) float64 { return math.Float64frombits(uint64(int64(k)+1023) << 52) }

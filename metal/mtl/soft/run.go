@@ -19,6 +19,9 @@ type FindingsError struct {
 	Report *san.Report // with at least one error; notes too
 }
 
+// Findings gives the report.
+func (e *FindingsError) Findings() *san.Report { return e.Report }
+
 // Error is one line about the first error.
 func (e *FindingsError) Error() string {
 	n := e.Report.Errors()
@@ -249,7 +252,7 @@ func (e *execution) prepare(d *dispatch) *launch {
 			continue
 		}
 		m := b.Buffer.(*Buffer).mem
-		l.Windows[i] = mem.Window{Buffer: m, Offset: b.Offset, Length: b.Length, ReadOnly: p.ReadOnly, Name: b.Name}
+		l.Windows[i] = mem.Window{Buffer: m, Offset: b.Offset, Length: b.Length, ReadOnly: p.ReadOnly || b.Access == mtl.Read, Name: b.Name}
 		w.Bindings = append(w.Bindings, san.Binding{Param: i, Buffer: m.San, Offset: b.Offset, Length: b.Length, Output: b.Access == mtl.Output, Name: b.Name})
 	}
 	l.watched = w
