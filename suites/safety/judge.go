@@ -22,7 +22,7 @@ type Verdict struct {
 // then, so there is nothing to accept.
 func Judge(c *Case, r *san.Report, known map[string]bool) Verdict {
 	v := Verdict{Held: true}
-	allowed := slices.Concat(c.Expect, c.Also)
+	allowed := slices.Clone(c.Also)
 	// What a race leaves depends on the order, which mode chaos sees.
 	for _, k := range []string{san.KindThreadgroupRace, san.KindDeviceRace, san.KindDispatchRace} {
 		if slices.Contains(c.Expect, k) {
@@ -33,9 +33,9 @@ func Judge(c *Case, r *san.Report, known map[string]bool) Verdict {
 	for _, f := range r.Findings {
 		switch {
 		case f.Severity != san.Error:
-		case matchesKind(f, c.Expect):
+		case matchesKind(f, c.Expect, c.Where != nil && c.Where.Space == "thread"):
 			expected = append(expected, f)
-		case matchesKind(f, allowed):
+		case matchesKind(f, allowed, true):
 		case known[f.ID] && ran(f.Kind):
 			v.Known = append(v.Known, f)
 		default:
@@ -89,10 +89,10 @@ func ran(kind string) bool {
 }
 
 // matchesKind takes private-out-of-bounds and out-of-bounds of thread memory for
-// the same.
-func matchesKind(f *san.Finding, kinds []string) bool {
+// the same, where thread memory is meant.
+func matchesKind(f *san.Finding, kinds []string, thread bool) bool {
 	for _, k := range kinds {
-		if k == f.Kind || k == san.KindOutOfBounds && f.Kind == san.KindPrivateBounds {
+		if k == f.Kind || thread && k == san.KindOutOfBounds && f.Kind == san.KindPrivateBounds {
 			return true
 		}
 		if k == san.KindPrivateBounds && f.Kind == san.KindOutOfBounds && f.Space == "thread" {

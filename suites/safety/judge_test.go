@@ -56,6 +56,7 @@ func TestJudge(t *testing.T) {
 		{"a side elsewhere", "threadgroup-race", "", &Where{Accesses: []int{26, 40}}, []*san.Finding{race}, "expected threadgroup-race where the case says, found one at k.metal:26:2 and k.metal:32:2: line 32 is none of [26 40]"},
 		{"one of two lies there", "threadgroup-race", "", &Where{Accesses: []int{1, 2}}, []*san.Finding{race, finding(san.KindThreadgroupRace, 1, 2)}, ""},
 		{"everything", "out-of-bounds", "", &Where{Lines: &[2]int{21, 21}, Buffer: "y", Argument: "dst", Space: "device", Access: "write", Elements: &[2]int{10, 11}, Count: 7, Dispatch: 3, Dispatches: []int{3, 1}}, []*san.Finding{bounds}, ""},
+		{"a private overrun is not any overrun", "out-of-bounds", "", nil, []*san.Finding{private}, "expected out-of-bounds, found private-out-of-bounds at k.metal:13:2"},
 		{"count of elements", "out-of-bounds", "", &Where{Count: 2, Dispatch: -1}, []*san.Finding{bounds}, ""},
 		{"count", "out-of-bounds", "", &Where{Count: 3, Dispatch: -1}, []*san.Finding{bounds}, "count 7, want 3"},
 		{"buffer", "out-of-bounds", "", &Where{Buffer: "x", Count: -1, Dispatch: -1}, []*san.Finding{bounds}, `buffer "y", want "x"`},
