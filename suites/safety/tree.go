@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // maxFile and maxDepth bound what is read at all.
@@ -146,6 +147,10 @@ func (r *reader) value(d *json.Decoder, path string, depth int) (*node, error) {
 }
 
 func join(path, key string) string {
+	// A key is whatever the file holds; an error about it stays one line.
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		key = strconv.Quote(key)
+	}
 	if path == "" {
 		return key
 	}
