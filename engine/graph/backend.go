@@ -75,6 +75,21 @@ type Mapper interface {
 	Map(b Buffer) ([]byte, error)
 }
 
+// WeightHolder is implemented by backends that read weights from memory of their
+// own and not from Weight.Data. Each weight is registered once, before any graph
+// that reads it exists. The weights gate (see Gate) asks Holds.
+type WeightHolder interface {
+	// HoldPart announces memory that weights lie in: a mapped file part, which
+	// stays where it is until the backend is closed. Weights inside of an announced
+	// part need no copy.
+	HoldPart(data []byte) error
+	// HoldWeight registers a weight under its name. Registering the same bytes
+	// again does nothing; other bytes under a known name are an error.
+	HoldWeight(w *Weight) error
+	// Holds says whether the weight is registered: the same name and bytes.
+	Holds(w *Weight) bool
+}
+
 // A TapValue is one intermediate value shown to a Tap.
 type TapValue struct {
 	Node *Node // of the plan's graph, after fusion

@@ -49,6 +49,10 @@ type Weight struct {
 	Type  DType
 	Shape Shape // MatMul: Shape[0] = in_dim, Shape[1] = out_dim
 	Data  []byte
+	// Concat is the concatenation that holds this weight's rows from Row on (of a
+	// vector: its elements), nil where there is none. The decode fusions read it.
+	Concat *Weight
+	Row    int
 }
 
 // A Node is one operation and its single output value.
@@ -72,6 +76,13 @@ type Weight struct {
 //	View          x                        -         -       rows from Attr.Offset on, aliases x
 //	Reshape       x                        -         -       same bytes, other Shape, aliases x
 //	Permute       x                        -         -       dimension i goes to Attr.Perm[i], copied
+//	FusedQKV      x [in, 1], pos           q|k|v     q|k|v|- F32 [hd*n_head, 1]: q rotated; k rotated and v go to the layer's cache
+//	FusedQkvNorm  as FusedQKV              q|k|v     q|k|v|- the same with QkNorm (weights in Norm) before the rotation of q and k
+//	FusedFFN      x [in, 1]                gate|up   -       F32 [n_ff, 1]: silu(gate)*up
+//
+// The fused nodes are made by Fuse alone, for one token, where one backend has
+// all that they replace. A KvcacheLoad may then follow a FusedQKV instead of a
+// store. Their weights are concatenations of rows, in the order given.
 //
 // ids and pos are Inputs. At a run, ids are below the table's rows, positions of
 // one run are distinct, below the cache's capacity and below the NKV of each Attn.
@@ -87,7 +98,11 @@ type Node struct {
 	In     []*Node
 	Weight *Weight
 	Bias   *Weight
-	Attr   Attr
+	// Norm and Factors are for FusedQKV and FusedQkvNorm only: [2*hd], the norm of
+	// q's heads and then that of k's; the frequency factors of the rotation or nil.
+	Norm    *Weight
+	Factors *Weight
+	Attr    Attr
 }
 
 // Attr holds the parameters of a node that are not tensors. Which fields an op
