@@ -38,7 +38,8 @@ type Backend interface {
 	// Reshape and KvcacheLoad too, although they are windows that the executor
 	// makes itself and never passes to ExecuteNode; it is not asked for Input.
 	SupportsOp(op Op, t DType) bool
-	// SupportsFused says whether Fuse may create the fused op for this backend.
+	// SupportsFused says whether Fuse may create the fused op for this backend; see
+	// FusedSupporter.
 	SupportsFused(op Op) bool
 
 	// AllocBuffer returns at least size bytes of unspecified content, possibly
@@ -50,9 +51,10 @@ type Backend interface {
 	AllocFresh(size int) (Buffer, error)
 
 	// ExecuteNode runs, or enqueues, one node. in matches n.In; kv is the layer's
-	// cache for KvcacheStore and Attn, nil otherwise. For KvcacheStore out is the
-	// whole region of its side; the k and v of Attn are windows of the first NKV
-	// cells. It must not change its inputs, but for an output that is an input:
+	// cache for KvcacheStore, Attn, FusedQKV and FusedQkvNorm, nil otherwise. For
+	// KvcacheStore out is the whole region of its side; the k and v of Attn are
+	// windows of the first NKV cells. FusedQKV and FusedQkvNorm write the row of
+	// their position in both regions of kv, besides out. It must not change its inputs, but for an output that is an input:
 	// Allocate gives Add, Mul, Silu, SwiGLU, Scale and RoPE (see InPlace) the very
 	// window of one of their F32 inputs where nothing else reads it. No other
 	// overlap occurs. The backend must not keep in past the call (the slice is
@@ -67,6 +69,17 @@ type Backend interface {
 	// Synchronize waits until all that was enqueued is done, and reports its
 	// failure.
 	Synchronize() error
+}
+
+// FusedSupporter is implemented by backends whose fused kernels have limits that
+// the op alone does not tell: a width, a type of weights, a head size. Fuse asks
+// it after SupportsFused; where the answer is no, the nodes stay single.
+type FusedSupporter interface {
+	// SupportsFusedNode says whether the backend runs the node that Fuse would
+	// make. It is not in a graph yet: op, weights, attributes and shape are those of
+	// the later node, IDs and inputs are of the graph before. kv is the type of the
+	// layer's cache for FusedQKV and FusedQkvNorm.
+	SupportsFusedNode(n *Node, kv DType) bool
 }
 
 // Mapper is implemented by backends whose buffers the host can address.

@@ -22,6 +22,9 @@ type ExecOptions struct {
 	// that name instead of the first that supports it. Forcing one of
 	// KvcacheStore, KvcacheLoad and Attn forces all three.
 	ForceOps map[Op]string
+	// TraceDir, where not empty, is a directory into which every run writes the
+	// values of its nodes; see ReadTrace. It keeps all buffers apart, as NoReuse does.
+	TraceDir string
 	// NoFuse leaves the graph as built.
 	NoFuse bool
 	// NoReuse gives every value a buffer of its own: slow, but no lifetime can be
@@ -87,7 +90,11 @@ func (e *Executor) Prepare(g *Graph) (*Plan, error) {
 	if err := Validate(g); err != nil {
 		return nil, err
 	}
-	a, err := Assign(g, e.backends, e.opt.ForceOps)
+	backends, err := e.taking(g)
+	if err != nil {
+		return nil, err
+	}
+	a, err := Assign(g, backends, e.opt.ForceOps)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +114,18 @@ func (e *Executor) Prepare(g *Graph) (*Plan, error) {
 		writeTrace(e.opt.Trace, g, a)
 	}
 	return p, nil
+}
+
+// taking are the backends that take part in g.
+func (e *Executor) taking(g *Graph) ([]Backend, error) {
+	if g.Params.NTokens == 0 || g.Params.GPU {
+		return e.backends, nil
+	}
+	rest := Ungated(e.backends)
+	if len(rest) == 0 && len(e.backends) > 0 {
+		return nil, fmt.Errorf("graph: the parameters say gpu = false, and no other backend than %s is given", backendNames(e.backends))
+	}
+	return rest, nil
 }
 
 // SetTap sets, or with nil ends, the observation of intermediate values, by the

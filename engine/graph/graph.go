@@ -158,8 +158,10 @@ type Params struct {
 	NOut    int   // tail rows whose logits are wanted, 1..NTokens
 	NKV     int   // window of the KV cache, cells
 	KVType  DType // F32, F16 or Q8_0
-	GPU     bool  // the weights gate is open and a GPU backend takes part
-	// Decode fusions, only with NTokens == 1 and GPU.
+	// GPU: the weights gate is open. Without it, backends that are a WeightHolder
+	// take no part. (Graphs of single ops have no Params, NTokens 0: all take part.)
+	GPU bool
+	// Decode fusions that Fuse may make, only with NTokens == 1 and GPU.
 	FuseQKV bool
 	FuseFFN bool
 }

@@ -11,7 +11,8 @@
 // The package computes nothing: what a node means is the backend's affair, and
 // running a graph is that of engine/graph and engine/session. Weights are
 // windows of the mapped file, so the file must stay open while the model is
-// used. A Model is read-only after Load and safe for concurrent use.
+// used. A Model is read-only after Load and safe for concurrent use. On a GPU,
+// [Model.Concatenate] and [Model.Hold] come between.
 package model
 
 import (
@@ -51,6 +52,7 @@ type Model struct {
 	ropeFactors *graph.Weight
 	layers      []layer
 	weights     []*graph.Weight
+	concats     []*graph.Weight // see Concatenate
 }
 
 // layer holds the weights of one transformer layer; optional ones are nil.
@@ -67,8 +69,8 @@ type layer struct {
 // File is the file that the model was loaded from.
 func (m *Model) File() *gguf.File { return m.file }
 
-// Weights lists every weight that a graph of this model can read, each once,
-// in the order of first use.
+// Weights lists every weight of the file that a graph of this model can read, each
+// once, in the order of first use. Concatenations lists what is made of them.
 func (m *Model) Weights() []*graph.Weight { return m.weights }
 
 // KWidth and VWidth are the channels of one position's row in the key and the

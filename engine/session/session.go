@@ -21,6 +21,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"minfer/engine/graph"
 	"minfer/engine/model"
@@ -53,6 +56,12 @@ type Options struct {
 	KVType   graph.DType     // of the cache: F32 (the zero value), F16 or Q8_0, as far as the backends support it
 	Batch    int             // most tokens in one forward pass; 0 is DefaultBatch
 	Exec     graph.ExecOptions
+
+	// FuseQKV and FuseFFN allow the decode fusions: in passes of one token, on a
+	// GPU, in layers that have the concatenated weights (model.Concatenate).
+	FuseQKV, FuseFFN bool
+	// Notes receives one line where the weights gate is closed; nil for none.
+	Notes io.Writer
 }
 
 // A Session is one sequence. Make one with New and Close it.
@@ -62,6 +71,7 @@ type Session struct {
 	exec  *graph.Executor
 	cache *graph.KVCache
 	pos   int
+	gpu   bool // the weights gate is open
 	// failed is why the cache is undefined, nil if it isn't.
 	failed error
 	closed bool
@@ -69,6 +79,11 @@ type Session struct {
 
 // New makes a session at position 0. The model and the backends stay the
 // caller's, who closes them after the session.
+//
+// The weights gate (see graph.Gate) is asked here, once: weights are registered
+// before. If it is closed, the backends that hold weights take no part in any
+// pass, which Notes says with the first missing tensor; if no other backend is
+// given, that is an error.
 func New(m *model.Model, o Options) (*Session, error) {
 	if len(o.Backends) == 0 {
 		return nil, errors.New("session: no backend, want at least one")
@@ -89,8 +104,36 @@ func New(m *model.Model, o Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
-	return &Session{m: m, o: o, exec: graph.NewExecutor(o.Backends, o.Exec), cache: cache}, nil
+	s := &Session{m: m, o: o, exec: graph.NewExecutor(o.Backends, o.Exec), cache: cache}
+	if err := s.gate(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
+
+// gate asks the weights gate and says so where it is closed.
+func (s *Session) gate() error {
+	missing, open := graph.Gate(s.o.Backends, slices.Concat(s.m.Weights(), s.m.Concatenations()))
+	s.gpu = open
+	if missing == nil {
+		return nil
+	}
+	var names []string
+	for _, b := range graph.Ungated(s.o.Backends) {
+		names = append(names, b.Name())
+	}
+	if names == nil {
+		return fmt.Errorf("session: weights gate closed: %s is not registered, and no other backend is given", missing.Name)
+	}
+	if s.o.Notes != nil {
+		fmt.Fprintf(s.o.Notes, "MPS: weights gate closed: %s is not registered; the whole graph runs on %s\n", missing.Name, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// GPU says whether the weights gate is open: a backend that holds all weights
+// takes part.
+func (s *Session) GPU() bool { return s.gpu }
 
 // Cache is the session's KV cache, for inspection.
 func (s *Session) Cache() *graph.KVCache { return s.cache }
@@ -201,7 +244,11 @@ func (s *Session) check(tokens []int32) error {
 
 // pass is one forward pass with the logits of the last nOut tokens.
 func (s *Session) pass(tokens []int32, nOut int) ([]float32, error) {
-	p := graph.Params{NTokens: len(tokens), NOut: nOut, NKV: s.window(len(tokens)), KVType: s.o.KVType}
+	decode := s.gpu && len(tokens) == 1
+	p := graph.Params{
+		NTokens: len(tokens), NOut: nOut, NKV: s.window(len(tokens)), KVType: s.o.KVType, GPU: s.gpu,
+		FuseQKV: decode && s.o.FuseQKV, FuseFFN: decode && s.o.FuseFFN,
+	}
 	plan, err := s.exec.Plan(func() (*graph.Graph, error) { return s.m.Build(p) }, p)
 	if err != nil {
 		// Nothing ran: the cache is as it was.
