@@ -1,0 +1,9 @@
+package metal
+
+import "minfer/engine/graph"
+
+func attnTable() []*Entry { return nil }
+
+func (b *Backend) attention(n *graph.Node, in []graph.Operand, out graph.Operand, kv *graph.KV) error {
+	return refuse(n, "no kernel for this op")
+}

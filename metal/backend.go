@@ -1,0 +1,219 @@
+package metal
+
+import (
+	"fmt"
+	"io/fs"
+	"time"
+
+	"minfer/engine/gguf"
+	"minfer/engine/graph"
+	"minfer/engine/lever"
+	"minfer/metal/kernels"
+	"minfer/metal/mtl"
+)
+
+// Options are the settings of a Backend. The zero value has GEMM off: start from
+// lever.Default().
+type Options struct {
+	Levers   lever.Levers
+	Deadline time.Duration // of a submit; 0 is mtl.DefaultDeadline
+	// Launched, where not nil, is called with the entry of each dispatch as it is
+	// encoded.
+	Launched func(*Entry)
+	// Kernels are the sources; nil is the project's own.
+	Kernels fs.FS
+	// Poison makes memory count as unwritten when it is given out again, on a
+	// device with a sanitizer.
+	Poison bool
+}
+
+// Backend runs graph nodes on a Metal device.
+type Backend struct {
+	dev       mtl.Device
+	o         Options
+	limits    mtl.Limits
+	pipelines map[*Entry]mtl.Pipeline
+	made      []mtl.Pipeline // each once
+	libraries []mtl.Library
+
+	cb    mtl.CommandBuffer // nil while nothing is encoded
+	epoch uint64            // counts command buffers: the pending one's number while cb is not nil
+	nodes int               // nodes encoded in cb
+	err   error             // of a binding of the launch that is being put together
+	bytes []byte            // inline parameters of that launch
+
+	free     map[int][]mtl.Buffer // memory to recycle, by size class
+	buffers  int                  // made so far, for their labels
+	live     map[*buffer]struct{}
+	scratchs map[string]*buffer
+	weights  registry
+	closed   bool
+}
+
+var (
+	_ graph.Backend      = (*Backend)(nil)
+	_ graph.WeightHolder = (*Backend)(nil)
+	_ graph.Mapper       = (*Backend)(nil)
+)
+
+// New makes a backend: it compiles every pipeline of Table, in parallel. A kernel
+// that is missing or broken is an error. The device stays the caller's.
+func New(dev mtl.Device, o Options) (*Backend, error) {
+	if o.Kernels == nil {
+		o.Kernels = kernels.FS
+	}
+	if o.Deadline < 0 {
+		return nil, fmt.Errorf("metal: a deadline of %v: want more than 0, or 0 for %v", o.Deadline, mtl.DefaultDeadline)
+	}
+	if o.Deadline == 0 {
+		o.Deadline = mtl.DefaultDeadline
+	}
+	b := &Backend{
+		dev: dev, o: o, limits: dev.Limits(),
+		pipelines: make(map[*Entry]mtl.Pipeline, len(Table)),
+		free:      map[int][]mtl.Buffer{}, live: map[*buffer]struct{}{}, scratchs: map[string]*buffer{},
+	}
+	b.weights.init()
+	if err := b.compile(); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Close drops what was encoded and not submitted, and releases everything that
+// the backend made; the device stays open. It is idempotent.
+func (b *Backend) Close() error {
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	b.discard()
+	for h := range b.live {
+		h.mem.Release()
+		h.mem = nil
+	}
+	clear(b.live)
+	clear(b.scratchs)
+	for _, list := range b.free {
+		for _, m := range list {
+			m.Release()
+		}
+	}
+	clear(b.free)
+	b.weights.release()
+	for _, p := range b.made {
+		p.Release()
+	}
+	b.made = nil
+	clear(b.pipelines)
+	for _, l := range b.libraries {
+		l.Release()
+	}
+	b.libraries = nil
+	return nil
+}
+
+// Name is "Metal".
+func (b *Backend) Name() string { return "Metal" }
+
+// Device is the device that it runs on.
+func (b *Backend) Device() mtl.Device { return b.dev }
+
+// SupportsOp: every op but Scale, Softmax, BatchMatMul and QkvBiasRopeStore, on
+// F32 values; the KV ops and Attn on F32, F16 and Q8_0 caches; windows of any
+// type.
+func (b *Backend) SupportsOp(op graph.Op, t graph.DType) bool {
+	switch op {
+	case graph.GetRows, graph.Add, graph.Mul, graph.Silu, graph.SwiGLU, graph.RmsNorm, graph.QkNorm,
+		graph.MatMul, graph.RoPE, graph.Permute, graph.FusedQKV, graph.FusedQkvNorm, graph.FusedFFN:
+		return t == gguf.F32
+	case graph.KvcacheStore, graph.KvcacheLoad, graph.Attn:
+		return t == gguf.F32 || t == gguf.F16 || t == gguf.Q8_0
+	case graph.Input:
+		return t == gguf.F32 || t == gguf.I32
+	case graph.View, graph.Reshape:
+		return t.Known()
+	}
+	return false
+}
+
+// SupportsFused: SwiGLU, and the decode fusions that no lever turns off.
+func (b *Backend) SupportsFused(op graph.Op) bool {
+	switch op {
+	case graph.SwiGLU:
+		return true
+	case graph.FusedQKV, graph.FusedQkvNorm:
+		return !b.o.Levers.NoFuseQKV
+	case graph.FusedFFN:
+		return !b.o.Levers.NoFuseFFN
+	}
+	return false
+}
+
+// MaxFusedFF is the widest feed-forward layer that FusedFFN takes.
+const MaxFusedFF = 16384
+
+// ExecuteNode encodes one node and does not wait. An error names the node; one
+// that wraps graph.ErrUnsupported is a guard's, and nothing was encoded.
+func (b *Backend) ExecuteNode(n *graph.Node, in []graph.Operand, out graph.Operand, kv *graph.KV) error {
+	if b.closed {
+		return errClosed
+	}
+	if err := b.execute(n, in, out, kv); err != nil {
+		return fmt.Errorf("metal: node %d %q (%s): %w", n.ID, n.Name, n.Op, err)
+	}
+	b.nodes++
+	return nil
+}
+
+// inputs is the number of inputs of each op that runs here.
+var inputs = map[graph.Op]int{
+	graph.GetRows: 1, graph.Add: 2, graph.Mul: 2, graph.Silu: 1, graph.SwiGLU: 2, graph.RmsNorm: 1,
+	graph.QkNorm: 1, graph.MatMul: 1, graph.RoPE: 2, graph.KvcacheStore: 2, graph.Attn: 4,
+	graph.Permute: 1, graph.FusedQKV: 2, graph.FusedQkvNorm: 2, graph.FusedFFN: 1,
+}
+
+func (b *Backend) execute(n *graph.Node, in []graph.Operand, out graph.Operand, kv *graph.KV) error {
+	want, ok := inputs[n.Op]
+	if !ok {
+		return refuse(n, "this op has no kernel")
+	}
+	if len(in) != want || len(n.In) != want {
+		return fmt.Errorf("%d operands for %d inputs, want %d", len(in), len(n.In), want)
+	}
+	for _, d := range n.Shape {
+		if d < 0 {
+			return fmt.Errorf("shape %v, want no negative dimension", n.Shape)
+		}
+	}
+	switch n.Op {
+	case graph.GetRows:
+		return b.getRows(n, in, out)
+	case graph.MatMul:
+		return b.matMul(n, in, out)
+	case graph.Add, graph.Mul, graph.Silu, graph.SwiGLU:
+		return b.elementwise(n, in, out)
+	case graph.RmsNorm:
+		return b.rmsNorm(n, in, out)
+	case graph.QkNorm:
+		return b.qkNorm(n, in, out)
+	case graph.RoPE:
+		return b.rope(n, in, out)
+	case graph.KvcacheStore:
+		return b.kvStore(n, in, out, kv)
+	case graph.Attn:
+		return b.attention(n, in, out, kv)
+	case graph.Permute:
+		return b.permute(n, in, out)
+	case graph.FusedQKV, graph.FusedQkvNorm:
+		return b.fusedQKV(n, in, out, kv)
+	default: // FusedFFN
+		return b.fusedFFN(n, in, out)
+	}
+}
+
+// refuse is a guard's error: what of the node is not taken, with its numbers.
+func refuse(n *graph.Node, format string, args ...any) error {
+	return fmt.Errorf("%w: %s (force CPU with MINFER_DISABLE_MPS=1)", graph.ErrUnsupported, fmt.Sprintf(format, args...))
+}

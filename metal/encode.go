@@ -1,0 +1,137 @@
+package metal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"minfer/engine/graph"
+	"minfer/metal/mtl"
+)
+
+var errClosed = errors.New("metal: the backend is closed")
+
+// grid is the extent of one launch: Groups threadgroups, or Grid threads with
+// ragged edges, of Threads each. A zero Y or Z counts as 1.
+type grid struct {
+	Groups  mtl.Size
+	Threads mtl.Size // of one threadgroup
+	Grid    mtl.Size // threads of all, instead of Groups
+	Memory  []int    // bytes of each [[threadgroup(n)]] argument
+}
+
+func full(s mtl.Size) mtl.Size {
+	if s == (mtl.Size{}) {
+		return s
+	}
+	return mtl.Size{X: s.X, Y: max(s.Y, 1), Z: max(s.Z, 1)}
+}
+
+// ceil is a/b rounded up.
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// launch encodes one dispatch of an entry and a barrier. n is the node for the
+// label, nil for none. An error that a binding met on the way is returned here.
+func (b *Backend) launch(e *Entry, n *graph.Node, bind []mtl.Binding, g grid) error {
+	err := b.err
+	b.err = nil
+	defer func() { b.bytes = b.bytes[:0] }()
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return fmt.Errorf("the dispatch table has no entry for this")
+	}
+	p := b.pipelines[e]
+	if p == nil {
+		return fmt.Errorf("%s: no pipeline: the entry is not of Table", e.ID())
+	}
+	cb, err := b.commands()
+	if err != nil {
+		return err
+	}
+	d := mtl.Dispatch{
+		Label: label(e, n), Pipeline: p, Bindings: bind, ThreadgroupMemory: g.Memory,
+		Threadgroups: full(g.Groups), Threads: full(g.Grid), ThreadsPerThreadgroup: full(g.Threads),
+	}
+	if err := cb.Dispatch(d); err != nil {
+		return err
+	}
+	cb.Barrier()
+	if b.o.Launched != nil {
+		b.o.Launched(e)
+	}
+	return nil
+}
+
+// label is "mul_mat q4_0 gemm blk.3.ffn_down".
+func label(e *Entry, n *graph.Node) string {
+	switch {
+	case n == nil:
+		return e.ID()
+	case n.Weight != nil:
+		return e.ID() + " " + strings.TrimSuffix(n.Weight.Name, ".weight")
+	}
+	return e.ID() + " " + n.Name
+}
+
+// commands is the command buffer of the split, made when there is none.
+func (b *Backend) commands() (mtl.CommandBuffer, error) {
+	if b.cb != nil {
+		return b.cb, nil
+	}
+	cb, err := b.dev.NewCommandBuffer(fmt.Sprintf("split %d", b.epoch+1))
+	if err != nil {
+		return nil, err
+	}
+	b.epoch++
+	b.cb, b.nodes = cb, 0
+	return cb, nil
+}
+
+// copy encodes a device-side copy and a barrier.
+func (b *Backend) copy(dst, src graph.Operand) error {
+	if dst.Len != src.Len {
+		return fmt.Errorf("a copy of %d bytes to %d", src.Len, dst.Len)
+	}
+	to, err := b.use(dst)
+	if err != nil {
+		return err
+	}
+	from, err := b.use(src)
+	if err != nil {
+		return err
+	}
+	cb, err := b.commands()
+	if err != nil {
+		return err
+	}
+	if err := cb.Copy(to, dst.Off, from, src.Off, src.Len); err != nil {
+		return err
+	}
+	cb.Barrier()
+	return nil
+}
+
+// Synchronize submits what was encoded and waits for it, at most the deadline. Of
+// nothing it is nothing.
+func (b *Backend) Synchronize() error {
+	if b.cb == nil {
+		return nil
+	}
+	cb := b.cb
+	b.cb = nil
+	ctx, cancel := context.WithTimeout(context.Background(), b.o.Deadline)
+	defer cancel()
+	_, err := cb.Submit(ctx)
+	return err
+}
+
+// discard drops what was encoded.
+func (b *Backend) discard() {
+	if b.cb != nil {
+		b.cb.Discard()
+		b.cb = nil
+	}
+}
