@@ -51,9 +51,10 @@ type Backend struct {
 }
 
 var (
-	_ graph.Backend      = (*Backend)(nil)
-	_ graph.WeightHolder = (*Backend)(nil)
-	_ graph.Mapper       = (*Backend)(nil)
+	_ graph.Backend        = (*Backend)(nil)
+	_ graph.FusedSupporter = (*Backend)(nil)
+	_ graph.WeightHolder   = (*Backend)(nil)
+	_ graph.Mapper         = (*Backend)(nil)
 )
 
 // New makes a backend: it compiles every pipeline of Table, in parallel. A kernel
@@ -153,6 +154,26 @@ func (b *Backend) SupportsFused(op graph.Op) bool {
 
 // MaxFusedFF is the widest feed-forward layer that FusedFFN takes.
 const MaxFusedFF = 16384
+
+// SupportsFusedNode: FusedFFN up to MaxFusedFF channels, and the matrices of each
+// decode fusion of a type that the single-token product takes.
+func (b *Backend) SupportsFusedNode(n *graph.Node, kv graph.DType) bool {
+	switch n.Op {
+	case graph.SwiGLU:
+		return true
+	case graph.FusedFFN:
+		if n.Shape[0] > MaxFusedFF {
+			return false
+		}
+	case graph.FusedQKV, graph.FusedQkvNorm:
+		if !b.SupportsOp(graph.KvcacheStore, kv) {
+			return false
+		}
+	default:
+		return false
+	}
+	return n.Weight != nil && Lookup(graph.MatMul.String(), n.Weight.Type.String(), "single") != nil
+}
 
 // ExecuteNode encodes one node and does not wait. An error names the node; one
 // that wraps graph.ErrUnsupported is a guard's, and nothing was encoded.

@@ -122,6 +122,10 @@ func (b *Backend) Synchronize() error {
 	}
 	cb := b.cb
 	b.cb = nil
+	return b.submit(cb)
+}
+
+func (b *Backend) submit(cb mtl.CommandBuffer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.o.Deadline)
 	defer cancel()
 	_, err := cb.Submit(ctx)

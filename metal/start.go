@@ -11,8 +11,46 @@ import (
 	"strings"
 	"sync"
 
+	"minfer/engine/gguf"
+	"minfer/engine/lever"
 	"minfer/metal/mtl"
 )
+
+// DisabledLine is what a command says at start where a setting keeps Metal out,
+// and UnavailableLine where there is no device.
+const (
+	DisabledLine    = "MPS: disabled by MINFER_DISABLE_MPS"
+	UnavailableLine = "MPS: not available, using CPU"
+)
+
+// StartLine is what a command says at start of the device that it uses. A software
+// device's name says that it is software.
+func StartLine(dev mtl.Device) string {
+	unified := "no"
+	if dev.Limits().Unified {
+		unified = "yes"
+	}
+	return fmt.Sprintf("MPS: using Metal on %s (unified: %s)", dev.Name(), unified)
+}
+
+// halfCache is the number of channels of all layers from which on a cache of
+// halves is worth its rounding.
+const halfCache = 8192
+
+// CacheType is the element type of the KV cache for a model on Metal, of nKVEmbd
+// channels in each layer: what MINFER_CACHE_TYPE says, otherwise f16 for large
+// models and f32 for small ones.
+func CacheType(nLayer, nKVEmbd int, l lever.Levers) gguf.Type {
+	switch {
+	case l.CacheType == "f32":
+		return gguf.F32
+	case l.CacheType == "q8_0":
+		return gguf.Q8_0
+	case l.CacheType == "f16" || nLayer*nKVEmbd >= halfCache:
+		return gguf.F16
+	}
+	return gguf.F32
+}
 
 // compile makes a library of each .metal file and a pipeline of each entry of
 // Table, on all cores.
