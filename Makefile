@@ -7,8 +7,9 @@ FUZZTIME ?= 60s
 GENERATED := ./cpu/kernel ./metal/mtl/soft/lane ./engine/tokenizer
 GENERATE := go generate $(GENERATED) && go run ./engine/tokenizer/gen
 TESTFLAGS ?=
+CLANG ?= clang
 
-.PHONY: demo build static test test-v3 race check generate golden fuzz bench clean help
+.PHONY: demo build static test test-v3 race check check-msl generate golden fuzz bench clean help
 
 demo: build ## build, verify every op, and write text with the embedded model
 	bin/mverify --suite ops
@@ -41,6 +42,9 @@ check: ## format, vet on every platform, generated files current, tidy modules
 	go mod tidy -diff
 	$(GENERATE)
 	git diff --exit-code -- $(GENERATED)
+
+check-msl: ## the kernels through a second front end, clang (CLANG=NAME, 14 or later)
+	go test -count=1 ./metal/kernels/check -args -clang=$(CLANG)
 
 generate: ## write the generated assembly, Go twins and tables again
 	$(GENERATE)
