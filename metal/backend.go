@@ -2,13 +2,11 @@ package metal
 
 import (
 	"fmt"
-	"io/fs"
 	"time"
 
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
 	"minfer/engine/lever"
-	"minfer/metal/kernels"
 	"minfer/metal/mtl"
 )
 
@@ -20,8 +18,9 @@ type Options struct {
 	// Launched, where not nil, is called with the entry of each dispatch as it is
 	// encoded.
 	Launched func(*Entry)
-	// Kernels are the sources; nil is the project's own.
-	Kernels fs.FS
+	// Pipelines are those to use; nil has New compile the project's own. They stay
+	// the caller's.
+	Pipelines *Pipelines
 	// Poison makes memory count as unwritten when it is given out again, on a
 	// device with a sanitizer.
 	Poison bool
@@ -33,8 +32,7 @@ type Backend struct {
 	o         Options
 	limits    mtl.Limits
 	pipelines map[*Entry]mtl.Pipeline
-	made      []mtl.Pipeline // each once
-	libraries []mtl.Library
+	compiled  *Pipelines // its own, nil where Options gave them
 
 	cb    mtl.CommandBuffer // nil while nothing is encoded
 	epoch uint64            // counts command buffers: the pending one's number while cb is not nil
@@ -57,12 +55,9 @@ var (
 	_ graph.Mapper         = (*Backend)(nil)
 )
 
-// New makes a backend: it compiles every pipeline of Table, in parallel. A kernel
-// that is missing or broken is an error. The device stays the caller's.
+// New makes a backend. Without pipelines among the options it compiles every one
+// of Table; see Compile. The device stays the caller's.
 func New(dev mtl.Device, o Options) (*Backend, error) {
-	if o.Kernels == nil {
-		o.Kernels = kernels.FS
-	}
 	if o.Deadline < 0 {
 		return nil, fmt.Errorf("metal: a deadline of %v: want more than 0, or 0 for %v", o.Deadline, mtl.DefaultDeadline)
 	}
@@ -71,14 +66,21 @@ func New(dev mtl.Device, o Options) (*Backend, error) {
 	}
 	b := &Backend{
 		dev: dev, o: o, limits: dev.Limits(),
-		pipelines: make(map[*Entry]mtl.Pipeline, len(Table)),
-		free:      map[int][]mtl.Buffer{}, live: map[*buffer]struct{}{}, scratchs: map[string]*buffer{},
+		free: map[int][]mtl.Buffer{}, live: map[*buffer]struct{}{}, scratchs: map[string]*buffer{},
 	}
 	b.weights.init()
-	if err := b.compile(); err != nil {
-		b.Close()
-		return nil, err
+	p := o.Pipelines
+	if p == nil {
+		var err error
+		if p, err = Compile(dev, nil); err != nil {
+			return nil, err
+		}
+		b.compiled = p
 	}
+	if p.dev != dev {
+		return nil, fmt.Errorf("metal: the pipelines were compiled for %s, want those of %s", p.dev.Name(), dev.Name())
+	}
+	b.pipelines = p.of
 	return b, nil
 }
 
@@ -103,15 +105,9 @@ func (b *Backend) Close() error {
 	}
 	clear(b.free)
 	b.weights.release()
-	for _, p := range b.made {
-		p.Release()
+	if b.compiled != nil {
+		b.compiled.Release()
 	}
-	b.made = nil
-	clear(b.pipelines)
-	for _, l := range b.libraries {
-		l.Release()
-	}
-	b.libraries = nil
 	return nil
 }
 

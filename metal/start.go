@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"minfer/engine/gguf"
 	"minfer/engine/lever"
+	"minfer/metal/kernels"
 	"minfer/metal/mtl"
 )
 
@@ -52,33 +52,62 @@ func CacheType(nLayer, nKVEmbd int, l lever.Levers) gguf.Type {
 	return gguf.F32
 }
 
-// compile makes a library of each .metal file and a pipeline of each entry of
-// Table, on all cores.
-func (b *Backend) compile() error {
-	entries, err := fs.ReadDir(b.o.Kernels, ".")
+// Pipelines are the kernels of Table, compiled for a device. Backends of one device
+// can share them, several goroutines at a time.
+type Pipelines struct {
+	dev       mtl.Device
+	of        map[*Entry]mtl.Pipeline
+	made      []mtl.Pipeline // each once
+	libraries []mtl.Library
+}
+
+// Compile makes a library of each .metal file of fsys (nil: the project's own) and
+// a pipeline of each entry of Table, on all cores. A kernel that is missing or
+// broken is an error.
+func Compile(dev mtl.Device, fsys fs.FS) (*Pipelines, error) {
+	if fsys == nil {
+		fsys = kernels.FS
+	}
+	p := &Pipelines{dev: dev, of: make(map[*Entry]mtl.Pipeline, len(Table))}
+	if err := p.compile(fsys); err != nil {
+		p.Release()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Release gives up the pipelines and their libraries. It is idempotent, and comes
+// after the last backend that uses them was closed.
+func (p *Pipelines) Release() {
+	for _, x := range p.made {
+		x.Release()
+	}
+	for _, l := range p.libraries {
+		l.Release()
+	}
+	clear(p.of)
+	p.made, p.libraries = nil, nil
+}
+
+func (p *Pipelines) compile(fsys fs.FS) error {
+	files, err := fs.Glob(fsys, "*.metal")
 	if err != nil {
 		return fmt.Errorf("metal: kernels: %w", err)
 	}
-	var files []string
-	for _, f := range entries {
-		if !f.IsDir() && path.Ext(f.Name()) == ".metal" {
-			files = append(files, f.Name())
-		}
-	}
 	libs := make([]mtl.Library, len(files))
 	err = parallel(len(files), func(i int) error {
-		text, err := fs.ReadFile(b.o.Kernels, files[i])
+		text, err := fs.ReadFile(fsys, files[i])
 		if err != nil {
 			return fmt.Errorf("metal: kernels: %w", err)
 		}
-		libs[i], err = b.dev.Compile(context.Background(), mtl.Source{
-			Name: files[i], Text: string(text), Include: b.o.Kernels, FastMath: true,
+		libs[i], err = p.dev.Compile(context.Background(), mtl.Source{
+			Name: files[i], Text: string(text), Include: fsys, FastMath: true,
 		})
 		return err
 	})
 	for _, l := range libs {
 		if l != nil {
-			b.libraries = append(b.libraries, l)
+			p.libraries = append(p.libraries, l)
 		}
 	}
 	if err != nil {
@@ -93,10 +122,10 @@ func (b *Backend) compile() error {
 			from[k] = i
 		}
 	}
-	// Entries that differ in no constant share a pipeline.
+	// Entries of the same kernel and constants share a pipeline.
 	type group struct {
 		entries []*Entry
-		p       mtl.Pipeline
+		made    mtl.Pipeline
 	}
 	var groups []*group
 	byKernel := map[string]*group{}
@@ -115,19 +144,20 @@ func (b *Backend) compile() error {
 	}
 	err = parallel(len(groups), func(i int) error {
 		e := groups[i].entries[0]
-		p, err := libs[from[e.Kernel]].Pipeline(e.Kernel, e.Constants)
+		made, err := libs[from[e.Kernel]].Pipeline(e.Kernel, e.Constants)
 		if err != nil {
 			return fmt.Errorf("metal: %s: %w", e.ID(), err)
 		}
-		groups[i].p = p
+		groups[i].made = made
 		return nil
 	})
 	for _, g := range groups {
-		if g.p != nil {
-			b.made = append(b.made, g.p)
-			for _, e := range g.entries {
-				b.pipelines[e] = g.p
-			}
+		if g.made == nil {
+			continue
+		}
+		p.made = append(p.made, g.made)
+		for _, e := range g.entries {
+			p.of[e] = g.made
 		}
 	}
 	return err
