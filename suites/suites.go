@@ -10,10 +10,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync"
 
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
 	"minfer/harness"
+	"minfer/metal"
+	"minfer/metal/mtl"
 	"minfer/refs/llamacpp"
 )
 
@@ -68,7 +71,14 @@ type Env struct {
 	// Temp is a directory for files made on the way; the command removes it.
 	Temp string
 
+	// Kernels are the sources of a Metal device's kernels, nil for the project's own.
+	Kernels fs.FS
+
 	backends map[int]graph.Backend
+
+	mu      sync.Mutex
+	devices map[int]*opened // of Metal, by threads
+	metals  []*metal.Backend
 }
 
 // Backend gives the device's backend for a number of threads, made at the first
@@ -88,7 +98,7 @@ func (e *Env) Backend(threads int) (graph.Backend, error) {
 	return b, nil
 }
 
-// Close ends the backends that the environment made.
+// Close ends the backends and devices that the environment made.
 func (e *Env) Close() {
 	for _, b := range e.backends {
 		if c, ok := b.(io.Closer); ok {
@@ -96,13 +106,28 @@ func (e *Env) Close() {
 		}
 	}
 	e.backends = nil
+	for _, b := range e.metals {
+		b.Close()
+	}
+	e.metals = nil
+	for _, d := range e.devices {
+		d.close()
+	}
+	e.devices = nil
 }
 
 // Device makes the backends under test.
 type Device struct {
-	Name string // as on the command line: "cpu"
-	// New makes a backend that works with that many threads.
+	Name string // with what matters of it: "cpu (avx2)", "soft (strict)"
+	// New makes a CPU backend that works with that many threads: the one under test
+	// on device cpu, and elsewhere the one that takes what Metal refuses.
 	New func(threads int) (graph.Backend, error)
+	// Open opens the Metal device itself, nil on device cpu. A software device runs
+	// that many threadgroups at a time; a submit with a finding of its sanitizer is
+	// an error.
+	Open func(threads int) (mtl.Device, error)
+	// Checked: a sanitizer watches the device.
+	Checked bool
 }
 
 // Model is one file to verify with.
