@@ -37,13 +37,7 @@ type attention struct {
 
 // cache is the binding of a.k or a.v.
 func (b *Backend) cache(index int, o graph.Operand, t gguf.Type) mtl.Binding {
-	switch t {
-	case gguf.F32:
-		return b.read(index, o, mtl.Float32)
-	case gguf.F16:
-		return b.read(index, o, mtl.Float16)
-	}
-	return b.read(index, o, mtl.AnyType)
+	return b.read(index, o, cacheType(t))
 }
 
 // flashHead says whether the flash and split families have a kernel for heads of

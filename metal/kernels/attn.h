@@ -1,0 +1,48 @@
+// What the attention and KV kernels share: parameters, cache cells, and how far a
+// row sees.
+#ifndef MINFER_ATTN_H
+#define MINFER_ATTN_H
+
+#include "common.h"
+
+struct AttnParams {
+    uint n_head;
+    uint n_head_kv;
+    uint head_dim;
+    uint n_kv;   // cells in the window
+    uint chunks; // of the window, for the kernels that split it
+    float scale;
+};
+
+// Below every score. Finite, so that differences of it are numbers under fast
+// math: exp(ATTN_LOWEST - m) is 0, exp(ATTN_LOWEST - ATTN_LOWEST) is 1.
+#define ATTN_LOWEST (-1.0e+38f)
+
+// The cells that a row at this position sees. A position outside of the window
+// reads nothing outside of it.
+inline uint attn_cells(int pos, uint n_kv) {
+    return pos < 0 ? 0u : min(uint(pos) + 1u, n_kv);
+}
+
+// The KV head of a query head; not below n_head_kv where the KV heads do not
+// divide the query heads and none is left.
+inline uint attn_kv_head(uint head, uint n_head, uint n_head_kv) {
+    return head / max(n_head / max(n_head_kv, 1u), 1u);
+}
+
+// The cells of one chunk where n are split among chunks: whole tiles of 32.
+inline uint attn_chunk(uint n, uint chunks) {
+    return ((n + chunks - 1) / chunks + 31) / 32 * 32;
+}
+
+// kv_row is where value first of a cache begins, kv_at the value 32*block + lane
+// behind it. first is a multiple of 32 for packed rows.
+inline device const float *kv_row(device const float *cache, uint first) { return cache + first; }
+inline device const half *kv_row(device const half *cache, uint first) { return cache + first; }
+inline device const block_q8_0 *kv_row(device const block_q8_0 *cache, uint first) { return cache + first / 32; }
+
+inline float kv_at(device const float *row, uint block, uint lane) { return row[block * 32 + lane]; }
+inline float kv_at(device const half *row, uint block, uint lane) { return float(row[block * 32 + lane]); }
+inline float kv_at(device const block_q8_0 *row, uint block, uint lane) { return float(row[block].qs[lane]) * float(row[block].d); }
+
+#endif
