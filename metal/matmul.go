@@ -1,9 +1,159 @@
 package metal
 
-import "minfer/engine/graph"
+import (
+	"fmt"
+	"strings"
 
-func matMulTable() []*Entry { return nil }
+	"minfer/engine/gguf"
+	"minfer/engine/graph"
+	"minfer/metal/mtl"
+)
 
+// weightTypes are those that matrices and tables may have.
+var weightTypes = []gguf.Type{
+	gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K,
+}
+
+// The tiers of MatMul.
+const (
+	tierGEMM = iota
+	tierMulti
+	tierSingle
+	tiers
+)
+
+const (
+	gemmRows   = 64 // outputs and tokens of a tile of the gemm tier
+	gemmTokens = 32
+	// From that many outputs on, or tokens, a product fills the tiles of the gemm
+	// tier well enough.
+	gemmMinRows   = 2048
+	gemmMinTokens = 9
+
+	singleRows = 8 // outputs of a threadgroup
+	multiRows  = 2
+)
+
+// mulMats is the entries by type and tier.
+var mulMats = func() map[gguf.Type]*[tiers]*Entry {
+	tier := [tiers]Entry{
+		tierGEMM: {
+			Variant: "gemm", Lever: "MINFER_GEMM",
+			When: fmt.Sprintf("2 tokens or more, and out_dim >= %d or %d tokens or more", gemmMinRows, gemmMinTokens),
+			Bound: Bound{C: 128, Why: "float32 throughout; one sum over all k products in order: the roundings of k partial sums, whose size " +
+				"grows as the root of their number, add up to about u*k*RMS(terms)/4, and to 4.5 times that in the worst of many outputs; " +
+				"C*sqrt(k) is more for k up to 12,000 and the tail of the distribution beyond"},
+		},
+		tierMulti: {
+			Variant: "multi", Lever: "MINFER_GEMM", When: "2 tokens or more, otherwise",
+			Bound: Bound{C: 16, Why: "float32 throughout; 32 sums of k/32 products (of quantised types k/512 groups of 16), joined by a tree of 5: " +
+				"a 32nd of the sequence of the gemm tier, times sqrt(32)"},
+		},
+		tierSingle: {
+			Variant: "single", When: "1 token",
+			Bound: Bound{C: 16, Why: "as multi; quantised types sum quant*x and x in groups of 8 and scale then, which adds the roundings of " +
+				"partial sums of 8 products of the unsigned quant, at most 16 times the signed one's"},
+		},
+	}
+	m := map[gguf.Type]*[tiers]*Entry{}
+	for _, t := range weightTypes {
+		m[t] = new([tiers]*Entry)
+		for i, e := range tier {
+			e.Op, e.Type = graph.MatMul.String(), t.String()
+			e.Kernel = fmt.Sprintf("kernel_mul_mat_%s_%s", strings.ToLower(e.Type), e.Variant)
+			m[t][i] = &e
+		}
+	}
+	return m
+}()
+
+func matMulTable() []*Entry {
+	var table []*Entry
+	for _, t := range weightTypes {
+		table = append(table, mulMats[t][:]...)
+	}
+	return table
+}
+
+// matMulTier is the tier for tokens rows of activations and outDim outputs.
+func matMulTier(tokens, outDim int, gemm bool) int {
+	switch {
+	case tokens == 1:
+		return tierSingle
+	case gemm && (outDim >= gemmMinRows || tokens >= gemmMinTokens):
+		return tierGEMM
+	}
+	return tierMulti
+}
+
+// matMul is y = W x (+ bias): the weight [in_dim, out_dim] of any type, x [in_dim,
+// tokens] and y [out_dim, tokens] of floats.
 func (b *Backend) matMul(n *graph.Node, in []graph.Operand, out graph.Operand) error {
+	if n.Weight == nil {
+		return fmt.Errorf("no weight")
+	}
+	if n.Shape[0] != n.Weight.Shape[1] {
+		return fmt.Errorf("%d outputs of the weight %s %v", n.Shape[0], n.Weight.Name, n.Weight.Shape)
+	}
+	return b.multiply(n, n.Weight, in[0], n.Bias, out, n.Shape.Rows())
+}
+
+// multiply encodes tokens products with a weight. The fused nodes use it for what
+// they replace. bias is nil for none.
+func (b *Backend) multiply(n *graph.Node, w *graph.Weight, x graph.Operand, bias *graph.Weight, y graph.Operand, tokens int) error {
+	inDim, outDim := w.Shape[0], w.Shape[1]
+	entries := mulMats[w.Type]
+	switch {
+	case entries == nil:
+		return refuse(n, "weight %s of type %v, want one of %v", w.Name, w.Type, weightTypes)
+	case inDim <= 0 || outDim <= 0 || w.Shape[2] != 1 || w.Shape[3] != 1:
+		return refuse(n, "weight %s has shape %v, want a matrix", w.Name, w.Shape)
+	case inDim%w.Type.BlockSize() != 0:
+		return refuse(n, "weight %s of type %v has in_dim %d, want a multiple of %d", w.Name, w.Type, inDim, w.Type.BlockSize())
+	case len(w.Data) != w.Type.RowBytes(inDim)*outDim:
+		return refuse(n, "weight %s of type %v %v has %d bytes, want %d", w.Name, w.Type, w.Shape, len(w.Data), w.Type.RowBytes(inDim)*outDim)
+	case bias != nil && (bias.Type != gguf.F32 || bias.Shape.Elements() != outDim):
+		return refuse(n, "bias %s is %v %v, want f32 of %d elements", bias.Name, bias.Type, bias.Shape, outDim)
+	case x.Len != 4*inDim*tokens || y.Len != 4*outDim*tokens:
+		return fmt.Errorf("activations of %d bytes and output of %d for %d tokens of weight %s %v, want %d and %d",
+			x.Len, y.Len, tokens, w.Name, w.Shape, 4*inDim*tokens, 4*outDim*tokens)
+	case max(inDim, outDim)*tokens > maxIndex:
+		return refuse(n, "%d tokens of weight %s %v, want at most %d values", tokens, w.Name, w.Shape, maxIndex)
+	case tokens == 0:
+		return nil
+	}
+	weight, err := b.weight(0, w)
+	if err != nil {
+		return err
+	}
+	values := b.read(1, x, mtl.Float32)
+	added := values // bound to something, as it must be; not read
+	added.Index = 2
+	if bias != nil {
+		if added, err = b.weight(2, bias); err != nil {
+			return err
+		}
+	}
+	bind := []mtl.Binding{weight, values, added, b.output(3, y, mtl.Float32), b.params(4, inDim, outDim, tokens, bias != nil)}
+	tier := matMulTier(tokens, outDim, b.o.Levers.GEMM)
+	g := grid{Threads: mtl.Size{X: 64}}
+	switch tier {
+	case tierGEMM:
+		g.Groups, g.Threads = mtl.Size{X: ceil(outDim, gemmRows), Y: ceil(tokens, gemmTokens)}, mtl.Size{X: 128}
+	case tierMulti:
+		g.Groups = mtl.Size{X: ceil(outDim, multiRows)}
+	default:
+		g.Groups = mtl.Size{X: ceil(outDim, singleRows)}
+	}
+	return b.launch(entries[tier], n, bind, g)
+}
+
+// maxIndex bounds the values of an operand: kernels count them in 32 bits.
+const maxIndex = 1<<32 - 1
+
+// matMulInto encodes the single tier of one token for the fused decode nodes: out
+// [out_dim] = w x [+ bias]. n gives the label and is what a guard's error names.
+// (To be filled in beside matMul; fused.go calls it.)
+func (b *Backend) matMulInto(n *graph.Node, w, bias *graph.Weight, x, out graph.Operand) error {
 	return refuse(n, "no kernel for this op")
 }
