@@ -44,7 +44,7 @@ func (o ABOptions) defaults() ABOptions {
 
 // AB is a measured comparison of two sides in matched rounds.
 type AB struct {
-	Rounds   [][2]float64 `json:"rounds_s"` // seconds of A and of B, by round
+	Rounds   [][2]float64 `json:"-"` // seconds of A and of B, by round; a Record has them by side
 	MedianA  float64      `json:"median_a_s"`
 	MedianB  float64      `json:"median_b_s"`
 	Ratio    float64      `json:"ratio"` // time of B over time of A: the median of the rounds' ratios

@@ -1,0 +1,322 @@
+package harness
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Record is one measured scenario: one side, or two against each other, with
+// everything that is needed to judge, repeat and join it.
+type Record struct {
+	Provenance Provenance `json:"provenance"`
+	Sweep      string     `json:"sweep"` // as --sweep takes it
+	Op         string     `json:"op"`    // what was timed: "attention", "decode", ...
+	Params     []Param    `json:"params"`
+	Model      *ModelRef  `json:"model,omitempty"`
+	// Lever is the setting that the sides differ in, "" for a single side.
+	Lever string     `json:"lever,omitempty"`
+	Sides []Measured `json:"sides"`
+	AB    *AB        `json:"ab,omitempty"` // of the two sides
+	// Limits were measured in the same run.
+	Limits []Limit `json:"limits,omitempty"`
+	// Check is the comparison of the sides' outputs, or of the one side's with its
+	// reference: a rate counts only with it.
+	Check    *Comparison `json:"check,omitempty"`
+	Warnings []string    `json:"warnings,omitempty"`
+}
+
+// ModelRef names a model file by content.
+type ModelRef struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"` // of its matrices: "q4_0", "q4_K_M"
+	SHA256 string `json:"sha256"`
+}
+
+// Measured is one side of a record.
+type Measured struct {
+	Name      string    `json:"name"` // "MINFER_NO_FLASH=0"
+	Levers    string    `json:"levers,omitempty"`
+	Pipelines []string  `json:"pipelines,omitempty"` // dispatch-table entries that ran, sorted
+	Seconds   []float64 `json:"samples_s"`           // one a round, matched with the other side's
+	DeviceS   []float64 `json:"device_samples_s,omitempty"`
+	Median    float64   `json:"median_s"`
+	Work      Work      `json:"work"` // of one round
+	Counters  *Counters `json:"counters,omitempty"`
+	Greedy    string    `json:"greedy_sha256,omitempty"` // of the text that this side generates
+}
+
+// Work is what one round does.
+type Work struct {
+	Tokens       int64 `json:"tokens,omitempty"`
+	MultiplyAdds int64 `json:"multiply_adds,omitempty"`
+	Bytes        int64 `json:"bytes,omitempty"` // that have to be read, at the least
+}
+
+// Counters are a software device's, of one round: the same in every run.
+type Counters struct {
+	Dispatches   int64 `json:"dispatches"`
+	BytesRead    int64 `json:"bytes_read"`
+	BytesWritten int64 `json:"bytes_written"`
+	Instructions int64 `json:"instructions"` // of simdgroups
+	Barriers     int64 `json:"barriers"`
+	Divergent    int64 `json:"divergent"` // instructions with part of the lanes off
+}
+
+// Limit is what the machine can do, measured beside the scenario.
+type Limit struct {
+	Name string  `json:"name"` // "read", "multiply_add"
+	Unit string  `json:"unit"` // "B/s", "1/s"
+	Rate float64 `json:"rate"`
+}
+
+// Rate is a side's rate with its unit: tokens, multiply-adds or bytes a second, the
+// first that the work has.
+func (m *Measured) Rate() (rate float64, unit string) {
+	if m.Median <= 0 {
+		return 0, ""
+	}
+	switch w := m.Work; {
+	case w.Tokens > 0:
+		return float64(w.Tokens) / m.Median, "tokens/s"
+	case w.MultiplyAdds > 0:
+		return float64(w.MultiplyAdds) / m.Median, "multiply-adds/s"
+	default:
+		return float64(w.Bytes) / m.Median, "B/s"
+	}
+}
+
+// Share is how much of a limit a side reaches, and which one: the limit of its
+// bytes or of its multiply-adds that is nearer. 0 without limits.
+func (r *Record) Share(side int) (share float64, of string) {
+	m := &r.Sides[side]
+	if m.Median <= 0 {
+		return 0, ""
+	}
+	for _, l := range r.Limits {
+		work := m.Work.Bytes
+		if l.Name == "multiply_add" {
+			work = m.Work.MultiplyAdds
+		}
+		if s := float64(work) / m.Median / l.Rate; l.Rate > 0 && s > share {
+			share, of = s, l.Name
+		}
+	}
+	return share, of
+}
+
+// Key identifies a scenario across runs: what is measured, on which kind of
+// device, with which model. Two records of one key can be compared.
+func (r *Record) Key() string {
+	id := ID{Suite: r.Sweep, Op: r.Op, Params: r.Params}
+	key := id.String()
+	if r.Model != nil {
+		key += " model=" + r.Model.Name + " weights=" + r.Model.Type
+	}
+	if r.Lever != "" {
+		key += " lever=" + r.Lever
+	}
+	return key + " device=" + strings.Join(strings.Fields(r.Provenance.Device), "_")
+}
+
+// A Table is rows of text under columns: what the formats for people print.
+type Table struct {
+	Columns []Column
+	Rows    [][]string
+}
+
+// Column is a heading; numbers are set flush right.
+type Column struct {
+	Name    string
+	Numeric bool
+}
+
+// NewTable makes a table of records: parameters that differ between records become
+// columns, the others are left out, then what was measured. Records of two sides
+// have both medians and the ratio with its interval.
+func NewTable(records []Record) Table {
+	var t Table
+	var cells [][]string
+	add := func(name string, numeric bool, cell func(*Record) string, always bool) {
+		column := make([]string, len(records))
+		for i := range records {
+			column[i] = cell(&records[i])
+		}
+		if !always && (len(column) == 0 || !slices.ContainsFunc(column, func(s string) bool { return s != column[0] })) {
+			return
+		}
+		t.Columns = append(t.Columns, Column{name, numeric})
+		cells = append(cells, column)
+	}
+	filled := func(name string, cell func(*Record) string) {
+		for i := range records {
+			if cell(&records[i]) != "" {
+				add(name, true, cell, true)
+				return
+			}
+		}
+	}
+	add("sweep", false, func(r *Record) string { return r.Sweep }, false)
+	add("op", false, func(r *Record) string { return r.Op }, true)
+	add("device", false, func(r *Record) string { return r.Provenance.Device }, false)
+	add("model", false, func(r *Record) string { return modelField(r, func(m *ModelRef) string { return m.Name }) }, false)
+	add("weights", false, func(r *Record) string { return modelField(r, func(m *ModelRef) string { return m.Type }) }, false)
+	for _, key := range paramKeys(records) {
+		add(key, isNumber(records, key), func(r *Record) string { return r.param(key) }, false)
+	}
+	add("lever", false, func(r *Record) string { return r.Lever }, false)
+	side := func(i int, f func(*Record, *Measured) string) func(*Record) string {
+		return func(r *Record) string {
+			if i >= len(r.Sides) {
+				return ""
+			}
+			return f(r, &r.Sides[i])
+		}
+	}
+	two := slices.ContainsFunc(records, func(r Record) bool { return r.AB != nil })
+	name := func(_ *Record, m *Measured) string { return m.Name }
+	time := func(_ *Record, m *Measured) string { return seconds(m.Median) }
+	rate := func(_ *Record, m *Measured) string { return rateText(m) }
+	if !two {
+		add("side", false, side(0, name), false)
+		filled("time", side(0, time))
+		filled("rate", side(0, rate))
+	} else {
+		add("A", false, side(0, name), true)
+		add("B", false, side(1, name), true)
+		filled("time A", side(0, time))
+		filled("time B", side(1, time))
+		filled("rate A", side(0, rate))
+		filled("rate B", side(1, rate))
+		filled("time B/A", func(r *Record) string {
+			if r.AB == nil {
+				return ""
+			}
+			return r.AB.Verdict()
+		})
+		filled("same text", sameText)
+	}
+	filled("of limit", func(r *Record) string { return shareText(r, 0) })
+	if two {
+		filled("of limit B", func(r *Record) string {
+			if len(r.Sides) < 2 {
+				return ""
+			}
+			return shareText(r, 1)
+		})
+	}
+	filled("instructions", side(0, func(_ *Record, m *Measured) string {
+		return counter(m, func(c *Counters) int64 { return c.Instructions })
+	}))
+	filled("bytes read", side(0, func(_ *Record, m *Measured) string { return counter(m, func(c *Counters) int64 { return c.BytesRead }) }))
+	for i := range records {
+		row := make([]string, len(cells))
+		for c := range cells {
+			row[c] = cells[c][i]
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func modelField(r *Record, f func(*ModelRef) string) string {
+	if r.Model == nil {
+		return ""
+	}
+	return f(r.Model)
+}
+
+// paramKeys are the keys of all records in order of first appearance.
+func paramKeys(records []Record) []string {
+	var keys []string
+	for i := range records {
+		for _, p := range records[i].Params {
+			if !slices.Contains(keys, p.Key) {
+				keys = append(keys, p.Key)
+			}
+		}
+	}
+	return keys
+}
+
+func (r *Record) param(key string) string {
+	for _, p := range r.Params {
+		if p.Key == key {
+			return p.Value
+		}
+	}
+	return ""
+}
+
+func isNumber(records []Record, key string) bool {
+	for i := range records {
+		if v := records[i].param(key); v != "" {
+			if _, err := strconv.ParseFloat(v, 64); err != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// seconds prints a time with three digits and its unit.
+func seconds(s float64) string {
+	if s <= 0 {
+		return ""
+	}
+	for _, u := range []struct {
+		size float64
+		name string
+	}{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}} {
+		if s >= u.size {
+			return strconv.FormatFloat(s/u.size, 'g', 4, 64) + " " + u.name
+		}
+	}
+	return strconv.FormatFloat(s*1e9, 'g', 4, 64) + " ns"
+}
+
+// rateText prints a rate with a decimal prefix.
+func rateText(m *Measured) string {
+	rate, unit := m.Rate()
+	if rate == 0 {
+		return ""
+	}
+	if unit == "tokens/s" {
+		return strconv.FormatFloat(rate, 'f', 1, 64) + " " + unit
+	}
+	for _, u := range []struct {
+		size float64
+		name string
+	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if rate >= u.size {
+			return strconv.FormatFloat(rate/u.size, 'f', 2, 64) + " " + u.name + unit
+		}
+	}
+	return strconv.FormatFloat(rate, 'f', 2, 64) + " " + unit
+}
+
+func sameText(r *Record) string {
+	if len(r.Sides) < 2 || r.Sides[0].Greedy == "" {
+		return ""
+	}
+	if r.Sides[0].Greedy == r.Sides[1].Greedy {
+		return "yes"
+	}
+	return "no"
+}
+
+func shareText(r *Record, side int) string {
+	share, of := r.Share(side)
+	if share == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %% (%s)", 100*share, of)
+}
+
+func counter(m *Measured, f func(*Counters) int64) string {
+	if m.Counters == nil {
+		return ""
+	}
+	return strconv.FormatInt(f(m.Counters), 10)
+}
