@@ -2,6 +2,7 @@ package metal
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"minfer/engine/gguf"
@@ -149,7 +150,7 @@ func (b *Backend) multiply(n *graph.Node, w *graph.Weight, x graph.Operand, bias
 }
 
 // maxIndex bounds the values of an operand: kernels count them in 32 bits.
-const maxIndex = 1<<32 - 1
+const maxIndex = math.MaxInt32
 
 // matMulInto encodes the single tier of one token for the fused decode nodes: out
 // [out_dim] = w x [+ bias]. n gives the label and is what a guard's error names.

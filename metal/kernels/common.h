@@ -61,14 +61,10 @@ struct block_q6_K {
     half d;
 };
 
-// bf16 is read as its bits: the upper half of a float.
-struct bf16 {
-    ushort bits;
-};
-
+// A ushort is a bf16: the upper half of a float.
 inline float to_float(float x) { return x; }
 inline float to_float(half x) { return float(x); }
-inline float to_float(bf16 x) { return as_type<float>(uint(x.bits) << 16); }
+inline float to_float(ushort x) { return as_type<float>(uint(x) << 16); }
 
 // The 6-bit scales and minima of the groups 2*pair and 2*pair + 1 of a q4_K or q5_K
 // block, the even group's in the low byte.
