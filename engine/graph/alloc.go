@@ -149,6 +149,9 @@ func (al *allocator) node(split int, n *Node, noReuse bool) {
 	switch {
 	case n.Op == KvcacheStore:
 		al.Out[n.ID] = Place{Slot: KVRegion, Layer: n.Layer, Side: n.Attr.KV, Len: WholeRegion}
+	case n.Op == KvcacheLoad:
+		// Its input is the store, or the fused node that stores.
+		al.Out[n.ID] = Place{Slot: KVRegion, Layer: n.Layer, Side: n.Attr.KV, Len: byteLen(n.Type, n.Shape)}
 	case isAlias(n.Op):
 		p := in[0]
 		p.Off += aliasOffset(n)

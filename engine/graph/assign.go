@@ -105,6 +105,10 @@ func (a *Assignment) place(g *Graph) {
 
 func isKV(op Op) bool { return op == KvcacheStore || op == KvcacheLoad || op == Attn }
 
+// isFusedQKV: the op stores k and v besides its output. Fuse makes such nodes on
+// the backend to which Assign pinned the layer's cache.
+func isFusedQKV(op Op) bool { return op == FusedQKV || op == FusedQkvNorm }
+
 // kvOps are pinned together.
 var kvOps = []Op{KvcacheStore, KvcacheLoad, Attn}
 

@@ -23,7 +23,8 @@ type ExecOptions struct {
 	// KvcacheStore, KvcacheLoad and Attn forces all three.
 	ForceOps map[Op]string
 	// TraceDir, where not empty, is a directory into which every run writes the
-	// values of its nodes; see ReadTrace. It keeps all buffers apart, as NoReuse does.
+	// values of its nodes; see TraceRun. Buffers are kept apart as with NoReuse and
+	// read at the end of each split, so that no node waits for its own.
 	TraceDir string
 	// NoFuse leaves the graph as built.
 	NoFuse bool
@@ -41,6 +42,7 @@ type Executor struct {
 	plan     *Plan
 	params   Params // of plan
 	stats    Stats
+	traced   int // runs that wrote into TraceDir
 }
 
 // Stats counts what an Executor has done.
@@ -101,7 +103,7 @@ func (e *Executor) Prepare(g *Graph) (*Plan, error) {
 	if !e.opt.NoFuse {
 		g, a = Fuse(g, a)
 	}
-	al, err := Allocate(g, a, e.opt.NoReuse)
+	al, err := Allocate(g, a, e.opt.NoReuse || e.opt.TraceDir != "")
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +135,8 @@ func (e *Executor) taking(g *Graph) ([]Backend, error) {
 // own value after the node, with Part "": all but those of Input and of
 // KvcacheLoad, which hold no new data. For KvcacheStore it sees the rows just
 // stored, in the order of the batch, as the region holds them (converted to
-// float32, which is exact for f32 and f16). A tap changes no bits: it only makes
+// float32, which is exact for f32 and f16), and those rows too, as Parts "k" and
+// "v", of FusedQKV and FusedQkvNorm. A tap changes no bits: it only makes
 // the executor wait after each node.
 func (e *Executor) SetTap(t Tap) {
 	e.tap = t

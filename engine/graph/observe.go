@@ -35,51 +35,68 @@ func writeTrace(w io.Writer, g *Graph, a *Assignment) {
 	}
 }
 
-// show gives the value of a step to the tap.
+// show gives the values of a step to the tap.
 func (p *Plan) show(s *step, in map[string][]byte) error {
-	n := s.node
-	if n.Op == KvcacheStore {
-		return p.showStored(s, in)
+	if err := p.synchronize(s.backend); err != nil {
+		return err
 	}
-	if n.Op == Input || n.Op == KvcacheLoad || !isF32(n) {
+	err := p.observe(s, in, func(part string, data []float32, dims Shape) error {
+		p.exec.tap(TapValue{Node: s.node, Part: part, Row: -1, Data: data, Dims: dims})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("graph: tap: %w", err)
+	}
+	return nil
+}
+
+// observe calls see with each value that a step has produced: the output, and of a
+// node that stores the rows of the cache. Its backend is synchronized.
+func (p *Plan) observe(s *step, in map[string][]byte, see func(part string, data []float32, dims Shape) error) error {
+	n := s.node
+	switch {
+	case n.Op == KvcacheStore:
+		return p.observeStored(s, in, n.Attr.KV, "", see)
+	case n.Op == Input || n.Op == KvcacheLoad || !isF32(n):
 		return nil
 	}
 	o := s.out
 	if s.skip {
 		o = s.window
 	}
-	if err := p.synchronize(s.backend); err != nil {
-		return err
-	}
 	data := p.values(n.Shape.Elements())
 	if err := p.backendOf(n).ReadHost(o.Buf, o.Off, floatBytes(data)); err != nil {
-		return fmt.Errorf("graph: tap: read %s: %w", nodeName(n), err)
+		return fmt.Errorf("read %s: %w", nodeName(n), err)
 	}
-	p.exec.tap(TapValue{Node: n, Row: -1, Data: data, Dims: n.Shape})
-	return nil
-}
-
-// showStored shows the rows that a KvcacheStore has written.
-func (p *Plan) showStored(s *step, in map[string][]byte) error {
-	n := s.node
-	if err := p.synchronize(s.backend); err != nil {
+	if err := see("", data, n.Shape); err != nil {
 		return err
 	}
-	width, rows := n.Shape[0], n.In[0].Shape.Rows()
-	rowBytes := n.Type.RowBytes(width)
+	if !isFusedQKV(n.Op) {
+		return nil
+	}
+	if err := p.observeStored(s, in, KVKey, "k", see); err != nil {
+		return err
+	}
+	return p.observeStored(s, in, KVValue, "v", see)
+}
+
+// observeStored reads back the rows that a step has stored on one side.
+func (p *Plan) observeStored(s *step, in map[string][]byte, side KVSide, part string, see func(string, []float32, Shape) error) error {
+	n := s.node
+	width, rows := s.kv.width(side), n.In[0].Shape.Rows()
+	rowBytes := s.kv.Type.RowBytes(width)
 	raw := make([]byte, rowBytes)
 	data := p.values(width * rows)
 	pos := in[n.In[1].Name]
 	for i := range rows {
-		if err := p.backendOf(n).ReadHost(s.out.Buf, s.out.Off+index(pos, i)*rowBytes, raw); err != nil {
-			return fmt.Errorf("graph: tap: read %s: %w", nodeName(n), err)
+		if err := p.backendOf(n).ReadHost(s.kv.region(side), index(pos, i)*rowBytes, raw); err != nil {
+			return fmt.Errorf("read %s: %w", nodeName(n), err)
 		}
-		if err := quant.Dequantize(n.Type, data[i*width:(i+1)*width], raw); err != nil {
-			return fmt.Errorf("graph: tap: %s: %w", nodeName(n), err)
+		if err := quant.Dequantize(s.kv.Type, data[i*width:(i+1)*width], raw); err != nil {
+			return fmt.Errorf("%s: %w", nodeName(n), err)
 		}
 	}
-	p.exec.tap(TapValue{Node: n, Row: -1, Data: data, Dims: Mat(width, rows)})
-	return nil
+	return see(part, data, Mat(width, rows))
 }
 
 // values is scratch for a tap.

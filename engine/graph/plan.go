@@ -133,11 +133,12 @@ func (p *Plan) describeInputs() {
 				switch {
 				case r.Op == GetRows:
 					in.checks = append(in.checks, valueCheck{reader: r, limit: r.Weight.Shape[1], what: "token id"})
-				case r.Op == RoPE && i == 1:
+				case (r.Op == RoPE || isFusedQKV(r.Op)) && i == 1:
 					in.checks = append(in.checks, valueCheck{reader: r, limit: math.MaxInt32, what: "position"})
 				case r.Op == Attn && i == 3:
 					in.checks = append(in.checks, valueCheck{reader: r, limit: r.Attr.NKV, what: "position"})
-				case r.Op == KvcacheStore && i == 1:
+				}
+				if (r.Op == KvcacheStore || isFusedQKV(r.Op)) && i == 1 {
 					in.checks = append(in.checks, valueCheck{reader: r, limit: 0, capacity: true, what: "position"})
 				}
 			}
@@ -167,7 +168,7 @@ func (p *Plan) Run(in map[string][]byte, kv *KVCache) ([]float32, error) {
 }
 
 // RunInto is Run into dst, of exactly Graph.Output.Shape.Elements() values.
-// Without tap and profile it allocates nothing, once the cache is bound.
+// Without tap, profile and trace it allocates nothing, once the cache is bound.
 func (p *Plan) RunInto(dst []float32, in map[string][]byte, kv *KVCache) error {
 	if p.closed {
 		return fmt.Errorf("graph: run of a closed plan")
@@ -182,12 +183,19 @@ func (p *Plan) RunInto(dst []float32, in map[string][]byte, kv *KVCache) error {
 	if err := p.feed(in, kv); err != nil {
 		return err
 	}
-	err := p.walk(in)
+	trace, err := p.startTrace(in)
+	if err != nil {
+		return err
+	}
+	err = p.walk(in, trace)
 	// Also after an error: buffers must not be freed under work that is pending.
 	for b := range p.busy {
 		if serr := p.synchronize(b); err == nil {
 			err = serr
 		}
+	}
+	if trace != nil {
+		err = trace.close(err)
 	}
 	if err != nil {
 		return err
@@ -224,7 +232,7 @@ func (p *Plan) bindKV(c *KVCache) error {
 	for i := range p.steps {
 		s := &p.steps[i]
 		n := s.node
-		if !isKV(n.Op) {
+		if !isKV(n.Op) && !isFusedQKV(n.Op) {
 			continue
 		}
 		if c == nil {
@@ -234,9 +242,14 @@ func (p *Plan) bindKV(c *KVCache) error {
 		if err != nil {
 			return fmt.Errorf("graph: %s: %w", nodeName(n), err)
 		}
-		if n.Op != Attn {
+		switch n.Op {
+		case KvcacheStore, KvcacheLoad:
 			if w := kv.width(n.Attr.KV); kv.Type != n.Type || w != n.Shape[0] {
 				return fmt.Errorf("graph: %s: rows of %d %v, the cache has rows of %d %v", nodeName(n), n.Shape[0], n.Type, w, kv.Type)
+			}
+		case FusedQKV, FusedQkvNorm:
+			if k, v := fusedWidth(n, KVKey), fusedWidth(n, KVValue); k != kv.KWidth || v != kv.VWidth {
+				return fmt.Errorf("graph: %s: k and v rows of %d and %d, the cache has rows of %d and %d", nodeName(n), k, v, kv.KWidth, kv.VWidth)
 			}
 		}
 		if n.Attr.NKV > kv.Capacity {
@@ -338,8 +351,8 @@ func (p *Plan) checkValues(n *Node, data []byte, c *valueCheck, kv *KVCache) err
 // index reads value i of an I32 input.
 func index(data []byte, i int) int { return int(int32(binary.LittleEndian.Uint32(data[4*i:]))) }
 
-// walk runs the splits in order.
-func (p *Plan) walk(in map[string][]byte) error {
+// walk runs the splits in order; trace may be nil.
+func (p *Plan) walk(in map[string][]byte, trace *traceWriter) error {
 	copies := p.Allocation.Copies
 	for si := range p.Assignment.Splits {
 		split := &p.Assignment.Splits[si]
@@ -360,6 +373,11 @@ func (p *Plan) walk(in map[string][]byte) error {
 				if err := p.show(s, in); err != nil {
 					return err
 				}
+			}
+		}
+		if trace != nil {
+			if err := p.traceSplit(trace, si, in); err != nil {
+				return err
 			}
 		}
 	}

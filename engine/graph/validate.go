@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"minfer/engine/gguf"
 )
@@ -41,11 +42,12 @@ func Validate(g *Graph) error {
 			}
 			names[n.Name] = true
 		}
-		if side := [2]int{n.Layer, int(n.Attr.KV)}; n.Op == KvcacheStore {
-			if stores[side] {
-				return fmt.Errorf("graph: %s: a second store of side %d of layer %d", nodeName(n), side[1], side[0])
+		for _, side := range storedSides(n) {
+			key := [2]int{n.Layer, int(side)}
+			if stores[key] {
+				return fmt.Errorf("graph: %s: a second store of side %d of layer %d", nodeName(n), side, n.Layer)
 			}
-			stores[side] = true
+			stores[key] = true
 		}
 		if err := validateNode(n); err != nil {
 			return fmt.Errorf("graph: %s: %w", nodeName(n), err)
@@ -65,7 +67,11 @@ func validateOutput(g *Graph) error {
 	if o.Type != gguf.F32 || o.Op == Input || o.Op == KvcacheStore || o.Op == KvcacheLoad {
 		return fmt.Errorf("graph: the output %s is of type %v, want a computed f32 value", nodeName(o), o.Type)
 	}
-	if p := g.Params; p.NTokens != 0 {
+	p := g.Params
+	if (p.FuseQKV || p.FuseFFN) && (p.NTokens != 1 || !p.GPU) {
+		return fmt.Errorf("graph: decode fusions are asked for with n_tokens = %d and gpu = %v, want 1 and true", p.NTokens, p.GPU)
+	}
+	if p.NTokens != 0 {
 		if p.NTokens < 0 || p.NOut < 1 || p.NOut > p.NTokens {
 			return fmt.Errorf("graph: n_out is %d, want 1 to n_tokens = %d", p.NOut, p.NTokens)
 		}
@@ -90,12 +96,23 @@ func shapeText(s Shape) string {
 	return fmt.Sprint(s[:d])
 }
 
+// storedSides are the sides of its layer's cache that a node writes.
+func storedSides(n *Node) []KVSide {
+	switch n.Op {
+	case KvcacheStore:
+		return []KVSide{n.Attr.KV}
+	case FusedQKV, FusedQkvNorm:
+		return []KVSide{KVKey, KVValue}
+	}
+	return nil
+}
+
 // arity is the number of inputs of each op that Validate knows; weightUse says
 // which weights it takes.
 var arity = map[Op]int{
 	Input: 0, GetRows: 1, Add: 2, Mul: 2, Silu: 1, SwiGLU: 2, RmsNorm: 1, QkNorm: 1,
 	MatMul: 1, RoPE: 2, KvcacheStore: 2, KvcacheLoad: 1, Attn: 4, Scale: 1, Softmax: 1,
-	BatchMatMul: 2, View: 1, Reshape: 1, Permute: 1,
+	BatchMatMul: 2, View: 1, Reshape: 1, Permute: 1, FusedQKV: 2, FusedQkvNorm: 2, FusedFFN: 1,
 }
 
 func validateNode(n *Node) error {
@@ -112,17 +129,22 @@ func validateNode(n *Node) error {
 	}
 	want, known := arity[n.Op]
 	if !known {
-		// The fused decode ops and unknown numbers: their nodes are made by Fuse,
-		// never by a builder, and Assign finds no backend for them.
+		// QkvBiasRopeStore and unknown numbers: Assign finds no backend for them.
 		return nil
 	}
 	if len(n.In) != want {
 		return fmt.Errorf("%d inputs, want %d", len(n.In), want)
 	}
-	if n.Bias != nil && n.Op != MatMul {
+	fusedQKV := n.Op == FusedQKV || n.Op == FusedQkvNorm
+	if n.Bias != nil && n.Op != MatMul && !fusedQKV {
 		return fmt.Errorf("bias %q on an op that takes none", n.Bias.Name)
 	}
-	for _, w := range []*Weight{n.Weight, n.Bias} {
+	for _, w := range []*Weight{n.Norm, n.Factors} {
+		if w != nil && !fusedQKV {
+			return fmt.Errorf("norm or factors %q on an op that takes none", w.Name)
+		}
+	}
+	for _, w := range []*Weight{n.Weight, n.Bias, n.Norm, n.Factors} {
 		if w != nil {
 			if err := validateWeight(w); err != nil {
 				return err
@@ -130,14 +152,14 @@ func validateNode(n *Node) error {
 		}
 	}
 	switch n.Op {
-	case GetRows, RmsNorm, QkNorm, MatMul, RoPE:
+	case GetRows, RmsNorm, QkNorm, MatMul, RoPE, FusedQKV, FusedQkvNorm, FusedFFN:
 	default:
 		if n.Weight != nil {
 			return fmt.Errorf("weight %q on an op that takes none", n.Weight.Name)
 		}
 	}
 	switch n.Op {
-	case KvcacheStore, KvcacheLoad, Attn:
+	case KvcacheStore, KvcacheLoad, Attn, FusedQKV, FusedQkvNorm:
 		if n.Layer < 0 {
 			return fmt.Errorf("layer is %d, want the layer of its cache", n.Layer)
 		}
@@ -254,16 +276,25 @@ var validators = map[Op]func(*Node) error{
 	},
 	KvcacheLoad: func(n *Node) error {
 		s := n.In[0]
-		if s.Op != KvcacheStore || s.Layer != n.Layer || s.Attr.KV != n.Attr.KV {
+		if s.Layer != n.Layer || !slices.Contains(storedSides(s), n.Attr.KV) {
 			return fmt.Errorf("input is %s of layer %d, want the store of this side of layer %d", nodeName(s), s.Layer, n.Layer)
+		}
+		if s.Op != KvcacheStore {
+			if want := Mat(fusedWidth(s, n.Attr.KV), n.Attr.NKV); !isKVType(n.Type) || n.Shape != want {
+				return fmt.Errorf("is %s %v, want %s of f32, f16 or q8_0", shapeText(n.Shape), n.Type, shapeText(want))
+			}
+			return nil
 		}
 		if want := Mat(s.Shape[0], n.Attr.NKV); n.Type != s.Type || n.Shape != want {
 			return fmt.Errorf("is %s %v, want %s %v", shapeText(n.Shape), n.Type, shapeText(want), s.Type)
 		}
 		return nil
 	},
-	Attn:        validateAttn,
-	BatchMatMul: validateBatchMatMul,
+	Attn:         validateAttn,
+	FusedQKV:     validateFusedQKV,
+	FusedQkvNorm: validateFusedQKV,
+	FusedFFN:     validateFusedFFN,
+	BatchMatMul:  validateBatchMatMul,
 	View: func(n *Node) error {
 		x := n.In[0]
 		if n.Type != x.Type || n.Shape[0] != x.Shape[0] {
@@ -342,6 +373,20 @@ func validateRope(n *Node) error {
 	if a.HeadDim < 1 || a.NHead < 1 || x.Shape[0]%a.HeadDim != 0 || x.Shape[0]/a.HeadDim != a.NHead {
 		return fmt.Errorf("input %q has rows of %d, want head_dim %d * n_head %d", x.Name, x.Shape[0], a.HeadDim, a.NHead)
 	}
+	if err := checkRotation(a, n.Weight); err != nil {
+		return err
+	}
+	if err := indexInput(n, 1, x.Shape.Rows()); err != nil {
+		return err
+	}
+	if x.Type != gguf.F32 {
+		return fmt.Errorf("input %q is of type %v, want f32", x.Name, x.Type)
+	}
+	return outF32(n, x.Shape)
+}
+
+// checkRotation checks the parameters of a rotation of heads.
+func checkRotation(a Attr, factors *Weight) error {
 	r := a.Rope
 	if r.NDims < 2 || r.NDims%2 != 0 || r.NDims > a.HeadDim {
 		return fmt.Errorf("n_dims is %d, want an even number up to head_dim = %d", r.NDims, a.HeadDim)
@@ -355,16 +400,10 @@ func validateRope(n *Node) error {
 	if !finite(r.ExtFactor) || !finite(r.AttnFactor) || !finite(r.BetaFast) || !finite(r.BetaSlow) {
 		return fmt.Errorf("ext_factor %v, attn_factor %v, beta_fast %v, beta_slow %v, want finite numbers", r.ExtFactor, r.AttnFactor, r.BetaFast, r.BetaSlow)
 	}
-	if w := n.Weight; w != nil && (w.Type != gguf.F32 || w.Shape != Vec(r.NDims/2)) {
+	if w := factors; w != nil && (w.Type != gguf.F32 || w.Shape != Vec(r.NDims/2)) {
 		return fmt.Errorf("factors %q are %s %v, want [%d] f32", w.Name, shapeText(w.Shape), w.Type, r.NDims/2)
 	}
-	if err := indexInput(n, 1, x.Shape.Rows()); err != nil {
-		return err
-	}
-	if x.Type != gguf.F32 {
-		return fmt.Errorf("input %q is of type %v, want f32", x.Name, x.Type)
-	}
-	return outF32(n, x.Shape)
+	return nil
 }
 
 func validateAttn(n *Node) error {

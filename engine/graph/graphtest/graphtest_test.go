@@ -77,8 +77,8 @@ func TestRef(t *testing.T) {
 	attn := graph.Node{Op: graph.Attn, Shape: graph.Mat(1, 2), Attr: graph.Attr{HeadDim: 1, NHead: 1, NHeadKV: 1, NKV: 2, Scale: 1}}
 	require.InDeltaSlice(t, []float32{4, 7}, run(attn, kv, x(1, 1), k, v, ints(t, r, 0, 1)), 1e-6)
 
-	err := r.ExecuteNode(&graph.Node{Op: graph.FusedFFN}, nil, k, nil)
-	require.ErrorContains(t, err, "op fused_ffn")
+	err := r.ExecuteNode(&graph.Node{Op: graph.QkvBiasRopeStore}, nil, k, nil)
+	require.ErrorContains(t, err, "op qkv_bias_rope_store")
 	w := weight(graph.Vec(1), 1)
 	w.Type = gguf.F16
 	require.ErrorContains(t, r.ExecuteNode(&graph.Node{Op: graph.MatMul, Weight: w}, nil, k, nil), `weight "w" is f16, want f32`)

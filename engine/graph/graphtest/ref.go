@@ -48,7 +48,13 @@ func (r *Ref) SupportsOp(op graph.Op, t graph.DType) bool {
 }
 
 // SupportsFused implements graph.Backend.
-func (r *Ref) SupportsFused(op graph.Op) bool { return op == graph.SwiGLU }
+func (r *Ref) SupportsFused(op graph.Op) bool {
+	switch op {
+	case graph.SwiGLU, graph.FusedQKV, graph.FusedQkvNorm, graph.FusedFFN:
+		return true
+	}
+	return false
+}
 
 // AllocBuffer implements graph.Backend.
 func (r *Ref) AllocBuffer(size int) (graph.Buffer, error) {
@@ -119,7 +125,7 @@ func (v vec) len() int { return len(v) / 4 }
 
 // ExecuteNode implements graph.Backend.
 func (r *Ref) ExecuteNode(n *graph.Node, in []graph.Operand, out graph.Operand, kv *graph.KV) error {
-	for _, w := range []*graph.Weight{n.Weight, n.Bias} {
+	for _, w := range []*graph.Weight{n.Weight, n.Bias, n.Norm, n.Factors} {
 		if w != nil && w.Type != gguf.F32 {
 			return fmt.Errorf("%s: weight %q is %v, want f32", r.name, w.Name, w.Type)
 		}
@@ -189,6 +195,14 @@ func (r *Ref) ExecuteNode(n *graph.Node, in []graph.Operand, out graph.Operand, 
 		}
 	case graph.Attn:
 		r.attention(y, x, n, kv)
+	case graph.FusedQKV, graph.FusedQkvNorm:
+		return r.fusedQKV(y, x[0], x[1], n, kv)
+	case graph.FusedFFN:
+		both := make(vec, 2*len(y))
+		matMul(both, x[0], n)
+		for i := range y.len() {
+			y.set(i, silu(both.at(i))*both.at(y.len()+i))
+		}
 	case graph.Permute:
 		permute(y, x[0], n)
 	default:

@@ -98,6 +98,12 @@ func (w *Wrapped) SupportsFused(op graph.Op) bool {
 	return !slices.Contains(w.opt.Refuse, op) && w.inner.SupportsFused(op)
 }
 
+// SupportsFusedNode implements graph.FusedSupporter: what the inner backend says.
+func (w *Wrapped) SupportsFusedNode(n *graph.Node, kv graph.DType) bool {
+	s, ok := w.inner.(graph.FusedSupporter)
+	return !ok || s.SupportsFusedNode(n, kv)
+}
+
 // SetTap implements graph.Tapper; it does nothing if the inner backend has none.
 func (w *Wrapped) SetTap(t graph.Tap) {
 	if tb, ok := w.inner.(graph.Tapper); ok {
@@ -352,7 +358,18 @@ func (c *call) run() error {
 			return err
 		}
 	}
-	before, err := c.sums()
+	rows, err := c.fusedRows()
+	if err != nil {
+		return err
+	}
+	if w.opt.Poison {
+		for _, r := range rows {
+			if err := w.inner.WriteHost(r.Buf, r.Off, bytes.Repeat(word(unwrittenBits), r.Len/4+1)[:r.Len]); err != nil {
+				return err
+			}
+		}
+	}
+	before, err := c.sums(rows)
 	if err != nil {
 		return err
 	}
@@ -362,7 +379,7 @@ func (c *call) run() error {
 	if err := w.inner.Synchronize(); err != nil {
 		return err
 	}
-	after, err := c.sums()
+	after, err := c.sums(rows)
 	if err != nil {
 		return err
 	}
@@ -371,29 +388,73 @@ func (c *call) run() error {
 		case before[i] == after[i]:
 		case i < len(c.in):
 			return fault("changed its input %d", i)
+		case i > len(c.in):
+			return fault("wrote outside its row of side %d of the cache", i-len(c.in)-1)
 		default:
 			return fault("wrote outside its output, bytes %d+%d of %v", c.out.Off, c.out.Len, c.dst)
 		}
 	}
-	if w.opt.Poison && !aliased && c.node.Type == gguf.F32 {
-		got := make([]byte, c.out.Len)
-		if err := w.inner.ReadHost(c.out.Buf, c.out.Off, got); err != nil {
+	if !w.opt.Poison {
+		return nil
+	}
+	if !aliased && c.node.Type == gguf.F32 {
+		i, err := c.unwritten(c.out)
+		if err != nil {
 			return err
 		}
-		want := word(unwrittenBits)
-		for i := 0; i+4 <= len(got); i += 4 {
-			if bytes.Equal(got[i:i+4], want) {
-				return fault("did not write element %d", i/4)
-			}
+		if i >= 0 {
+			return fault("did not write element %d", i)
+		}
+	}
+	for side, r := range rows {
+		if c.kv.Type != gguf.F32 {
+			break
+		}
+		i, err := c.unwritten(r)
+		if err != nil {
+			return err
+		}
+		if i >= 0 {
+			return fault("did not write element %d of its row of side %d of the cache", i, side)
 		}
 	}
 	return nil
 }
 
+// unwritten finds the first element that still is unwrittenBits, -1 for none.
+func (c *call) unwritten(o graph.Operand) (int, error) {
+	got := make([]byte, o.Len)
+	if err := c.w.inner.ReadHost(o.Buf, o.Off, got); err != nil {
+		return -1, err
+	}
+	want := word(unwrittenBits)
+	for i := 0; i+4 <= len(got); i += 4 {
+		if bytes.Equal(got[i:i+4], want) {
+			return i / 4, nil
+		}
+	}
+	return -1, nil
+}
+
+// fusedRows are the rows of both regions that a FusedQKV or FusedQkvNorm writes;
+// none for other nodes.
+func (c *call) fusedRows() ([]graph.Operand, error) {
+	if c.node.Op != graph.FusedQKV && c.node.Op != graph.FusedQkvNorm {
+		return nil, nil
+	}
+	var pos [4]byte
+	if err := c.w.inner.ReadHost(c.in[1].Buf, c.in[1].Off, pos[:]); err != nil {
+		return nil, err
+	}
+	at := int(int32(binary.LittleEndian.Uint32(pos[:])))
+	k, v := c.kv.Type.RowBytes(c.kv.KWidth), c.kv.Type.RowBytes(c.kv.VWidth)
+	return []graph.Operand{{Buf: c.kv.K, Off: at * k, Len: k}, {Buf: c.kv.V, Off: at * v, Len: v}}, nil
+}
+
 // sums are checksums of each input, 0 where it is the output too, and of what
 // is around the output: for KvcacheStore all rows of the region but those of
-// its positions.
-func (c *call) sums() ([]uint64, error) {
+// its positions, and last of both regions but for the rows of a fused node.
+func (c *call) sums(rows []graph.Operand) ([]uint64, error) {
 	var sums []uint64
 	for i, o := range c.in {
 		sum := uint64(0)
@@ -424,5 +485,14 @@ func (c *call) sums() ([]uint64, error) {
 	} else {
 		clear(rest[c.out.Off : c.out.Off+c.out.Len])
 	}
-	return append(sums, maphash.Bytes(c.w.seed, rest)), nil
+	sums = append(sums, maphash.Bytes(c.w.seed, rest))
+	for _, r := range rows {
+		region := make([]byte, c.kv.Capacity*r.Len+guard)
+		if err := c.w.inner.ReadHost(r.Buf, 0, region); err != nil {
+			return nil, err
+		}
+		clear(region[r.Off : r.Off+r.Len])
+		sums = append(sums, maphash.Bytes(c.w.seed, region))
+	}
+	return sums, nil
 }
