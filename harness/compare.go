@@ -17,7 +17,12 @@ type Comparison struct {
 	MaxRel    Float `json:"max_rel"` // over elements whose reference isn't 0
 	NMSE      Float `json:"nmse"`    // squared error over the reference's energy
 	Cosine    Float `json:"cosine"`
-	Tolerance Float `json:"tolerance"` // 0 where the contract is bits
+	Tolerance Float `json:"tolerance"` // 0 where the contract is bits; where each element has its own, that at Index
+	// Share is the error at Index in tolerances, where each element has its own.
+	Share Float `json:"share,omitempty"`
+	// Each: every element has its own tolerance, and Index is the one with the
+	// largest share of it.
+	Each bool `json:"each,omitempty"`
 }
 
 // Bits compares bit for bit. Two NaNs of different payload differ.
@@ -72,8 +77,49 @@ func Within(got []float32, want []float64, tolerance float64) (*Comparison, erro
 	return c, nil
 }
 
+// WithinEach compares with a float64 reference where each element has its own
+// absolute tolerance; of one tolerance, it is that of all. An element whose
+// tolerance is 0 must equal its reference rounded to float32. The element that has
+// come nearest to its tolerance, or gone furthest past it, is the one reported. A
+// NaN that the reference doesn't have is outside every tolerance.
+func WithinEach(got []float32, want, tolerance []float64) (*Comparison, error) {
+	if len(got) != len(want) || len(tolerance) != 1 && len(tolerance) != len(want) {
+		return nil, fmt.Errorf("compare: %d values and %d tolerances, want %d", len(got), len(tolerance), len(want))
+	}
+	c := &Comparison{N: len(got), Index: -1, Each: true}
+	worst := -1.0
+	for i := range got {
+		t := tolerance[min(i, len(tolerance)-1)]
+		if math.Float32bits(got[i]) != math.Float32bits(float32(want[i])) {
+			c.Differing++
+		}
+		d := math.Abs(float64(got[i]) - want[i])
+		switch {
+		case same(float64(got[i]), want[i]) || t == 0 && got[i] == float32(want[i]):
+			d = 0
+		case math.IsNaN(d):
+			d = math.Inf(1)
+		case t == 0:
+			d = math.Inf(1)
+		default:
+			d /= t
+		}
+		if d > worst {
+			worst = d
+			c.at(i, got[i], want[i])
+			c.ULP = ULP(got[i], float32(want[i]))
+			c.Tolerance, c.Share = Float(t), Float(d)
+		}
+	}
+	c.energy(len(got), func(i int) (float64, float64) { return float64(got[i]), want[i] })
+	return c, nil
+}
+
 // OK reports whether the comparison meets its contract.
 func (c *Comparison) OK() bool {
+	if c.Each {
+		return c.Share <= 1
+	}
 	if c.Tolerance == 0 {
 		return c.Differing == 0
 	}
@@ -83,6 +129,9 @@ func (c *Comparison) OK() bool {
 // String is one line: the element that decides, both values and the distance.
 func (c *Comparison) String() string {
 	switch {
+	case c.Each:
+		return fmt.Sprintf("%d values, worst at [%d]: got %v, want %v, error %.3g of tolerance %.3g, NMSE %.3g",
+			c.N, c.Index, float32(c.Got), float64(c.Want), math.Abs(float64(c.Got-c.Want)), c.Tolerance, c.NMSE)
 	case c.Tolerance == 0 && c.Differing == 0:
 		return fmt.Sprintf("%d values, all bits equal", c.N)
 	case c.Tolerance == 0:

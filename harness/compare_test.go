@@ -89,3 +89,38 @@ func TestComparisonJSON(t *testing.T) {
 	require.True(t, math.IsInf(float64(back.Want), 1))
 	require.Error(t, json.Unmarshal([]byte(`"many"`), new(Float)))
 }
+
+// Each element against its own tolerance: the one that uses most of it decides,
+// not the one with the largest error.
+func TestWithinEach(t *testing.T) {
+	c, err := WithinEach([]float32{1, 101, 3}, []float64{1, 100, 3.5}, []float64{0, 2, 0.25})
+	require.NoError(t, err)
+	require.False(t, c.OK())
+	require.Equal(t, 2, c.Index)
+	require.Equal(t, Float(2), c.Share)
+	require.Equal(t, Float(0.25), c.Tolerance)
+	require.Equal(t, Float(1), c.MaxAbs)
+	require.Equal(t, "3 values, worst at [2]: got 3, want 3.5, error 0.5 of tolerance 0.25, NMSE 0.000125", c.String())
+
+	c, err = WithinEach([]float32{1, 101}, []float64{1, 100}, []float64{2})
+	require.NoError(t, err)
+	require.True(t, c.OK())
+	require.Equal(t, 1, c.Index)
+
+	// A tolerance of 0 is equality with the rounded reference.
+	third := 1.0 / 3
+	c, err = WithinEach([]float32{float32(third)}, []float64{third}, []float64{0})
+	require.NoError(t, err)
+	require.True(t, c.OK())
+	for _, bad := range []float32{math.Nextafter32(float32(third), 1), float32(math.NaN())} {
+		c, err = WithinEach([]float32{bad}, []float64{third}, []float64{0})
+		require.NoError(t, err)
+		require.False(t, c.OK())
+	}
+	c, err = WithinEach([]float32{float32(math.NaN())}, []float64{1}, []float64{1e9})
+	require.NoError(t, err)
+	require.False(t, c.OK())
+
+	_, err = WithinEach([]float32{1, 2}, []float64{1, 2}, []float64{1, 2, 3})
+	require.EqualError(t, err, "compare: 2 values and 3 tolerances, want 2")
+}
