@@ -43,8 +43,8 @@ func TestBadUsage(t *testing.T) {
 		{"run --prompt A --threads 100000", "cpu: 100000 threads: want 1 to 1024, or 0 for one per CPU"},
 		{"run --prompt A --threads -1", "cpu: -1 threads: want 1 to 1024, or 0 for one per CPU"},
 		{"run --prompt A --batch -1", "session: batches of -1 tokens, want at least 1"},
-		{"run --prompt A --device tpu", `unknown device "tpu": want cpu`},
-		{"run --prompt A --cache-type q5", `--cache-type "q5": want f16 or f32`},
+		{"run --prompt A --device tpu", `unknown device "tpu": want cpu or soft`},
+		{"run --prompt A --cache-type q5", `--cache-type "q5": want f16, f32 or q8_0`},
 		{"run --prompt A --temp NaN", "sampler: temperature is NaN, want a finite number of at least 0"},
 		{"run --prompt A --top-p 2", "sampler: top-p is 2, want 0 to 1"},
 		{"run --prompt A --prompt-file " + long, "--prompt and --prompt-file exclude each other"},
@@ -85,11 +85,12 @@ func TestHugeContext(t *testing.T) {
 
 func TestBadSettings(t *testing.T) {
 	for entry, want := range map[string]string{
-		"MINFER_NOPE=1":           "unknown setting MINFER_NOPE: did you mean MINFER_GEMM?",
-		"MINFER_GEMM=2":           "MINFER_GEMM=2: want 0 or 1",
-		"MINFER_CACHE_TYPE=q8_0":  "cache type q8_0: CPU attends over f16 and f32 caches only",
-		"MINFER_CPU_LEVEL=sse":    "MINFER_CPU_LEVEL=sse: want generic, avx2 or avx512",
-		"MINFER_TRACE=/some/path": "MINFER_TRACE=/some/path: device cpu writes no node values: unset it",
+		"MINFER_NOPE=1":          "unknown setting MINFER_NOPE: did you mean MINFER_GEMM?",
+		"MINFER_GEMM=2":          "MINFER_GEMM=2: want 0 or 1",
+		"MINFER_CACHE_TYPE=q8_0": "cache type q8_0: CPU attends over f16 and f32 caches only",
+		"MINFER_CPU_LEVEL=sse":   "MINFER_CPU_LEVEL=sse: want generic, avx2 or avx512",
+		"MINFER_DISABLE_MPS=yes": "MINFER_DISABLE_MPS=yes: want 0 or 1",
+		"MINFER_ATTN_CHUNKS=17":  "MINFER_ATTN_CHUNKS=17: want 1 to 16",
 	} {
 		var errs strings.Builder
 		s := cli.Streams{Stdout: io.Discard, Stderr: &errs, Environ: []string{entry}}

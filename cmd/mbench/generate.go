@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	"minfer/engine/session"
 	"minfer/engine/tokenizer"
 	"minfer/harness"
+	"minfer/metal"
+	"minfer/suites"
 )
 
 const generateUsage = `
@@ -38,11 +41,11 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	set.StringVar(&prompt, "prompt", "", "text to continue")
 	set.StringVar(&file, "prompt-file", "", "read the prompt from this file")
 	set.IntVarP(&n, "n", "n", 64, "tokens to generate; -1 for as many as the context allows")
-	set.StringVar(&device, "device", "cpu", "what runs the model")
+	set.StringVar(&device, "device", "cpu", "what runs the model: cpu, or soft for the software Metal device")
 	set.IntVar(&nCtx, "ctx", 0, "context in tokens; 0 is the model's own, at most 4096")
 	set.IntVar(&batch, "batch", 0, "most tokens of the prompt in one pass; 0 is 512")
 	set.IntVar(&threads, "threads", 0, "threads; 0 is one per core")
-	set.StringVar(&cache, "cache-type", "f16", "KV cache type: f16 or f32 (also MINFER_CACHE_TYPE)")
+	set.StringVar(&cache, "cache-type", "", "KV cache type: f16, f32, or on Metal q8_0 (also MINFER_CACHE_TYPE); without it f16, on Metal by the model's size")
 	set.Float32Var(&o.Temperature, "temp", 0, "temperature; 0 is greedy")
 	set.IntVar(&o.TopK, "top-k", 40, "sample from the k likeliest tokens; 0 for all")
 	set.Float32Var(&o.TopP, "top-p", 0.95, "sample from the likeliest tokens up to this mass; 1 for all")
@@ -57,12 +60,11 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if levers.CacheType != "" && !set.Changed("cache-type") {
-		cache = levers.CacheType
-	}
-	kvType, err := gguf.ParseType(cache)
-	if err != nil {
-		return 0, fmt.Errorf("--cache-type %q: want f16 or f32", cache)
+	if set.Changed("cache-type") {
+		if !slices.Contains([]string{"f16", "f32", "q8_0"}, cache) {
+			return 0, fmt.Errorf("--cache-type %q: want f16, f32 or q8_0", cache)
+		}
+		levers.CacheType = cache
 	}
 	if n < -1 {
 		return 0, fmt.Errorf("-n %d: want a number of tokens, or -1 for as many as the context allows", n)
@@ -99,28 +101,30 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	dev, err := cli.Device(device, levers)
+	dev, err := cli.Device(device, cli.DeviceOptions{Levers: levers})
 	if err != nil {
 		return 0, err
 	}
-	backend, err := dev.New(threads)
+	env := &suites.Env{Device: dev}
+	defer env.Close()
+	backends, err := env.Backends(threads, metal.Options{Levers: levers})
 	if err != nil {
 		return 0, err
 	}
-	if c, ok := backend.(io.Closer); ok {
-		defer c.Close()
+	so := session.Options{Backends: backends, NCtx: nCtx, Batch: batch, Notes: s.Stderr}
+	if so.KVType, err = hold(s, m, backends[0], levers); err != nil {
+		return 0, err
 	}
-	if !backend.SupportsOp(graph.Attn, kvType) {
-		return 0, fmt.Errorf("cache type %s: %s attends over f16 and f32 caches only", kvType, backend.Name())
-	}
-	exec := graph.ExecOptions{}
+	so.FuseQKV, so.FuseFFN = !levers.NoFuseQKV, !levers.NoFuseFFN
+	exec := graph.ExecOptions{TraceDir: levers.Trace}
 	if levers.GraphTrace {
 		exec.Trace = s.Stderr
 	}
 	if levers.OpProfile {
 		exec.Profile = s.Stderr
 	}
-	ses, err := session.New(m, session.Options{Backends: []graph.Backend{backend}, NCtx: nCtx, KVType: kvType, Batch: batch, Exec: exec})
+	so.Exec = exec
+	ses, err := session.New(m, so)
 	if err != nil {
 		return 0, err
 	}
@@ -166,6 +170,33 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		return harness.ExitFailed, nil
 	}
 	return harness.ExitHeld, nil
+}
+
+// hold gives the first backend the model's weights where it holds its own, says
+// what runs, and chooses the type of the KV cache.
+func hold(s cli.Streams, m *model.Model, first graph.Backend, l lever.Levers) (graph.DType, error) {
+	kvType := gguf.F16
+	if l.CacheType != "" {
+		var err error
+		if kvType, err = gguf.ParseType(l.CacheType); err != nil {
+			return 0, err
+		}
+	}
+	b, ok := first.(*metal.Backend)
+	if ok {
+		fmt.Fprintln(s.Stderr, metal.StartLine(b.Device()))
+		kvType = metal.CacheType(m.NLayer, m.KWidth(), l)
+		m.Concatenate(!l.NoFuseQKV, !l.NoFuseFFN)
+		if err := m.Hold(b); err != nil {
+			return 0, err
+		}
+	} else if l.DisableMPS {
+		fmt.Fprintln(s.Stderr, metal.DisabledLine)
+	}
+	if !first.SupportsOp(graph.Attn, kvType) {
+		return 0, fmt.Errorf("cache type %s: %s attends over f16 and f32 caches only", kvType, first.Name())
+	}
+	return kvType, nil
 }
 
 // maxPrompt bounds a prompt file, in bytes; a device file may have no end.

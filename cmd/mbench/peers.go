@@ -76,7 +76,7 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	if variant == "" {
 		variant = bestVariant()
 	}
-	device, err := cli.Device("cpu", levers)
+	device, err := cli.Device("cpu", cli.DeviceOptions{Levers: levers})
 	if err != nil {
 		return 0, err
 	}

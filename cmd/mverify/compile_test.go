@@ -11,8 +11,8 @@ import (
 	"minfer/harness"
 )
 
-// metal writes files and makes their folder the current one.
-func metal(t *testing.T, files map[string]string) {
+// metalFiles writes files and makes their folder the current one.
+func metalFiles(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -50,7 +50,7 @@ kernel void zero(device float *y [[buffer(0)]], uint i [[thread_position_in_grid
 `
 
 func TestCompileLists(t *testing.T) {
-	metal(t, map[string]string{"k.metal": good, "inc/part.h": "#define TWO (2 * ONE)\n"})
+	metalFiles(t, map[string]string{"k.metal": good, "inc/part.h": "#define TWO (2 * ONE)\n"})
 	code, out, errs := mverify(t, "compile", "k.metal", "-I", "inc", "-D", "ONE=1")
 	require.Equal(t, harness.ExitHeld, code, out+errs)
 	require.Empty(t, errs)
@@ -81,7 +81,7 @@ kernel void broken(device int *x [[buffer(0)]]) {
     x[0] = missing;
 }
 `
-	metal(t, map[string]string{"half.metal": half, "none.metal": "constant int x = 1;\n"})
+	metalFiles(t, map[string]string{"half.metal": half, "none.metal": "constant int x = 1;\n"})
 	code, out, errs := mverify(t, "compile", "half.metal")
 	require.Equal(t, harness.ExitFailed, code)
 	require.Empty(t, errs)
@@ -107,7 +107,7 @@ kernel void broken(device int *x [[buffer(0)]]) {
 
 // A file that does not parse still has its entry points counted.
 func TestCompileUnparsable(t *testing.T) {
-	metal(t, map[string]string{"bad.metal": "kernel void a(device int *x [[buffer(0)]]) { x[0] = ; }\nkernel void b(device int *x [[buffer(0)]]) { x[0] = 2; }\n", "lost.metal": "#include \"nowhere.h\"\nkernel void a() {}\n"})
+	metalFiles(t, map[string]string{"bad.metal": "kernel void a(device int *x [[buffer(0)]]) { x[0] = ; }\nkernel void b(device int *x [[buffer(0)]]) { x[0] = 2; }\n", "lost.metal": "#include \"nowhere.h\"\nkernel void a() {}\n"})
 	code, out, _ := mverify(t, "compile", "bad.metal")
 	require.Equal(t, harness.ExitFailed, code)
 	require.Contains(t, out, "bad.metal:1:53: error: ")
@@ -122,7 +122,7 @@ func TestCompileUnparsable(t *testing.T) {
 func TestCompileElsewhere(t *testing.T) {
 	other := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(other, "far.h"), []byte("int broken() { return nothing; }\n"), 0o644))
-	metal(t, map[string]string{"k.metal": "#include \"far.h\"\nkernel void k(device int *x [[buffer(0)]]) { x[0] = broken(); }\n"})
+	metalFiles(t, map[string]string{"k.metal": "#include \"far.h\"\nkernel void k(device int *x [[buffer(0)]]) { x[0] = broken(); }\n"})
 	code, out, _ := mverify(t, "compile", "k.metal", "-I", other)
 	require.Equal(t, harness.ExitFailed, code)
 	here, err := os.Getwd()
@@ -132,7 +132,7 @@ func TestCompileElsewhere(t *testing.T) {
 }
 
 func TestCompileUsage(t *testing.T) {
-	metal(t, map[string]string{"k.metal": "kernel void k() {}\n", "d/x": ""})
+	metalFiles(t, map[string]string{"k.metal": "kernel void k() {}\n", "d/x": ""})
 	for _, c := range []struct{ args, want string }{
 		{"compile", "0 arguments, want "},
 		{"compile none.metal", "stat none.metal: no such file or directory"},

@@ -17,6 +17,8 @@ import (
 	"minfer/cmd/internal/cli"
 	"minfer/engine/lever"
 	"minfer/harness"
+	"minfer/metal"
+	"minfer/metal/mtl/soft/san"
 	"minfer/refs/dump/recorded"
 	"minfer/refs/llamacpp"
 	"minfer/suites"
@@ -49,7 +51,7 @@ exit codes: 0 all held, 1 something did not, 2 bad usage or input, 3 nothing ran
 // flags are the command line of a verification.
 type flags struct {
 	suites, devices, tier, filter, shard string
-	model, cases, format, out            string
+	model, cases, format, out, mode      string
 	llama, variant, hfVocab              string
 	seed                                 uint64
 	list, failFast, verbose, version     bool
@@ -58,7 +60,8 @@ type flags struct {
 func (f *flags) register(s cli.Streams) *pflag.FlagSet {
 	set := cli.Flags(s, "mverify", usage)
 	set.StringVar(&f.suites, "suite", "", "suites to run, separated by commas, or all")
-	set.StringVar(&f.devices, "device", "cpu", "devices to verify, separated by commas")
+	set.StringVar(&f.devices, "device", "cpu", "device to verify: cpu or soft")
+	set.StringVar(&f.mode, "mode", "", "sanitizer mode of device soft: off, mem, race, strict (without it) or chaos")
 	set.StringVar(&f.tier, "tier", "quick", "how much: quick, full or exhaustive")
 	set.StringVar(&f.filter, "filter", "", "run only cases whose identity matches this regular expression")
 	set.StringVar(&f.model, "model", "", "verify with this GGUF file instead of the embedded models")
@@ -108,6 +111,15 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if f.devices != "cpu" {
+		var left []string
+		if chosen, left = onMetal(chosen); len(left) > 0 {
+			if f.suites != "all" {
+				return 0, fmt.Errorf("--suite %s: %s on --device cpu only, not on %q", f.suites, strings.Join(left, ", "), f.devices)
+			}
+			fmt.Fprintf(s.Stderr, "mverify: left out, on --device cpu only: %s\n", strings.Join(left, ", "))
+		}
+	}
 	if f.cases != "" && (len(chosen) != 1 || chosen[0].Name() != ops.Suite{}.Name()) {
 		return 0, fmt.Errorf("--cases %s: its lines are op cases: want --suite ops, not %q", f.cases, f.suites)
 	}
@@ -126,6 +138,9 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	env, oracle, err := f.environment(levers)
 	if err != nil {
 		return 0, err
+	}
+	if f.devices != "cpu" && levers.DisableMPS {
+		fmt.Fprintln(s.Stderr, metal.DisabledLine)
 	}
 	defer os.RemoveAll(env.Temp)
 	defer env.Close()
@@ -184,9 +199,21 @@ func (f *flags) environment(levers lever.Levers) (*suites.Env, string, error) {
 		return nil, "", fmt.Errorf("unknown format %q: want one of %s", f.format, strings.Join(harness.Formats, ", "))
 	}
 	if strings.Contains(f.devices, ",") {
-		return nil, "", fmt.Errorf("--device %q: this build has one device: want cpu", f.devices)
+		return nil, "", fmt.Errorf("--device %q: a run verifies one device: want cpu or soft", f.devices)
 	}
-	device, err := cli.Device(f.devices, levers)
+	options := cli.DeviceOptions{Levers: levers, Mode: san.Strict, Seed: f.seed}
+	if f.mode != "" {
+		if f.devices != "soft" {
+			return nil, "", fmt.Errorf("--mode %s: device %s has no sanitizer: want --device soft", f.mode, f.devices)
+		}
+		if options.Mode, err = san.ParseMode(f.mode); err != nil {
+			return nil, "", fmt.Errorf("--mode: %w", err)
+		}
+	}
+	if levers.Trace != "" {
+		return nil, "", fmt.Errorf("MINFER_TRACE=%s: mverify writes no node values: unset it, or see mbench run", levers.Trace)
+	}
+	device, err := cli.Device(f.devices, options)
 	if err != nil {
 		return nil, "", err
 	}
@@ -259,6 +286,22 @@ func chooseSuites(names string) ([]suites.Suite, error) {
 	return chosen, nil
 }
 
+// cpuOnly are the suites without cases for a Metal device.
+var cpuOnly = []string{"ops", "graph", "dumps", "greedy"}
+
+// onMetal is the suites that have cases for a Metal device, and the names of the
+// rest.
+func onMetal(chosen []suites.Suite) (run []suites.Suite, left []string) {
+	for _, s := range chosen {
+		if slices.Contains(cpuOnly, s.Name()) {
+			left = append(left, s.Name())
+		} else {
+			run = append(run, s)
+		}
+	}
+	return run, left
+}
+
 func compileFilter(expr string) (*regexp.Regexp, error) {
 	if expr == "" {
 		return nil, nil
@@ -296,6 +339,7 @@ func (f *flags) rerun(id harness.ID) string {
 		}
 	}
 	add("--device", f.devices, "cpu")
+	add("--mode", f.mode, "")
 	add("--tier", f.tier, "quick")
 	add("--model", f.model, "")
 	add("--seed", strconv.FormatUint(f.seed, 10), "1")

@@ -14,6 +14,7 @@ import (
 
 	"minfer/engine/lever"
 	"minfer/harness"
+	"minfer/metal/mtl/soft/san"
 )
 
 type full struct{}
@@ -71,18 +72,52 @@ func TestParse(t *testing.T) {
 }
 
 func TestDevice(t *testing.T) {
-	d, err := Device("cpu", lever.Levers{CPULevel: "generic"})
+	d, err := Device("cpu", DeviceOptions{Levers: lever.Levers{CPULevel: "generic"}})
 	require.NoError(t, err)
 	require.Equal(t, "cpu (generic)", d.Name)
+	require.Nil(t, d.Open)
 	b, err := d.New(2)
 	require.NoError(t, err)
 	require.NoError(t, b.(io.Closer).Close())
-	_, err = Device("gpu", lever.Levers{})
-	require.EqualError(t, err, `unknown device "gpu": want cpu`)
-	_, err = Device("cpu", lever.Levers{CPULevel: "avx512"})
-	require.ErrorContains(t, err, "no AVX-512 kernels")
-	_, err = Device("cpu", lever.Levers{Trace: "dir"})
-	require.ErrorContains(t, err, "MINFER_TRACE=dir")
+	for name, want := range map[string]string{
+		"gpu":   `unknown device "gpu": want cpu or soft`,
+		"apple": `device "apple": no Apple GPU here: want cpu or soft`,
+		"cuda":  `device "cuda" is not in this build: want cpu or soft`,
+	} {
+		_, err = Device(name, DeviceOptions{})
+		require.EqualError(t, err, want)
+	}
+	_, err = Device("cpu", DeviceOptions{Levers: lever.Levers{CPULevel: "sse"}})
+	require.Error(t, err)
+}
+
+// Device soft is a Metal device and says that it is software, with a CPU backend
+// beside it; a setting can keep it out, and settings for an Apple GPU are refused.
+func TestSoftDevice(t *testing.T) {
+	d, err := Device("soft", DeviceOptions{Mode: san.Strict})
+	require.NoError(t, err)
+	require.Equal(t, "soft (strict)", d.Name)
+	require.True(t, d.Checked)
+	dev, err := d.Open(1)
+	require.NoError(t, err)
+	require.Equal(t, "Software Metal device (1 thread, strict)", dev.Name())
+	require.NoError(t, dev.Close())
+	b, err := d.New(1)
+	require.NoError(t, err)
+	require.Equal(t, "CPU", b.Name())
+	require.NoError(t, b.(io.Closer).Close())
+
+	d, err = Device("soft", DeviceOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "soft (off)", d.Name)
+	require.False(t, d.Checked)
+	d, err = Device("soft", DeviceOptions{Levers: lever.Levers{DisableMPS: true}})
+	require.NoError(t, err)
+	require.Nil(t, d.Open)
+	_, err = Device("soft", DeviceOptions{Levers: lever.Levers{MetallibFile: "a.metallib"}})
+	require.EqualError(t, err, "MINFER_METALLIB_FILE=a.metallib: it is for an Apple GPU, not for device soft: unset it")
+	_, err = Device("soft", DeviceOptions{Levers: lever.Levers{MetalCapture: "a.gputrace"}})
+	require.EqualError(t, err, "MINFER_METAL_CAPTURE=a.gputrace: it is for an Apple GPU, not for device soft: unset it")
 }
 
 // A record has the command as a shell takes it, and the settings made.
