@@ -41,19 +41,18 @@ var mulMats = func() map[gguf.Type]*[tiers]*Entry {
 		tierGEMM: {
 			Variant: "gemm", Lever: "MINFER_GEMM",
 			When: fmt.Sprintf("2 tokens or more, and out_dim >= %d or %d tokens or more", gemmMinRows, gemmMinTokens),
-			Bound: Bound{C: 128, Why: "float32 throughout; one sum over all k products in order: the roundings of k partial sums, whose size " +
-				"grows as the root of their number, add up to about u*k*RMS(terms)/4, and to 4.5 times that in the worst of many outputs; " +
-				"C*sqrt(k) is more for k up to 12,000 and the tail of the distribution beyond"},
+			Bound: Bound{C: 551, Why: "float32 throughout, one sum over k in order: n roundings of partial sums of up to 4*sqrt(k)*RMS(terms), " +
+				"independent of each other, make 4*sqrt(n)*u*sqrt(k)*RMS(terms); n is k, 18,944 at most"},
 		},
 		tierMulti: {
 			Variant: "multi", Lever: "MINFER_GEMM", When: "2 tokens or more, otherwise",
-			Bound: Bound{C: 16, Why: "float32 throughout; 32 sums of k/32 products (of quantised types k/512 groups of 16), joined by a tree of 5: " +
-				"a 32nd of the sequence of the gemm tier, times sqrt(32)"},
+			Bound: Bound{C: 128, Why: "as gemm with n = k/32 + 5, the longest way through 32 sums and the tree that joins them: 98 for k = 18,944; " +
+				"more for short sums that a single product of two peaks makes up"},
 		},
 		tierSingle: {
 			Variant: "single", When: "1 token",
-			Bound: Bound{C: 16, Why: "as multi; quantised types sum quant*x and x in groups of 8 and scale then, which adds the roundings of " +
-				"partial sums of 8 products of the unsigned quant, at most 16 times the signed one's"},
+			Bound: Bound{C: 128, Why: "as multi; quantised types sum quant*x and x in groups of 8 before they scale: partial sums of 8 products of " +
+				"the unsigned quant, which are up to twice the signed one's"},
 		},
 	}
 	m := map[gguf.Type]*[tiers]*Entry{}
