@@ -20,12 +20,14 @@ const (
 )
 
 // attnBound is the bound of a kernel that keeps scores, weights and sums in
-// float32. k is the cells that a row sees and the terms are weight times value.
-// A score sums head_dim products in 32 or fewer chains and is off by a few u times
-// its own size, up to about 16; its exponential adds 3 + 2|x| units; weights and
-// values are then summed in chains, which sqrt(k) covers.
+// float32. k is the cells that a row sees and the terms are weight times value. A
+// weight is off by the error of its score, a few u of the sizes summed (up to about
+// 16), and by that of its exponential, 3 + 2|x| units with x a difference of scores:
+// some 40u in all, in either direction. The sum of k such terms is off by 40u times
+// its size, which is up to six times sqrt(k) * RMS(terms) where few cells have most
+// of the weight; chained sums add less than that.
 func attnBound() Bound {
-	return Bound{C: 48, Why: "scores of size up to 16 with 2u each, exp of their difference 3 + 2|x| ulp, chained float32 sums"}
+	return Bound{C: 256, Why: "weights off by 40u (scores of size up to 16, exp with 3 + 2|x| ulp), results up to 6 sqrt(k) RMS(terms)"}
 }
 
 func attnTable() []*Entry {
