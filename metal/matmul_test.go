@@ -351,7 +351,7 @@ func BenchmarkMatMul(b *testing.B) {
 		k, out, nt int
 	}{{"single", 256, 768, 1}, {"single", 768, 256, 1}, {"single", 1024, 1024, 1}, {"multi", 1024, 1024, 4}, {"multi", 1024, 1024, 8}, {"gemm", 1024, 1024, 64}} {
 		for _, typ := range matrixTypes {
-			w := matrix(b, typ, s.k, s.out, 1)
+			w := matrix(b, typ, s.k, s.out, uint64(s.nt))
 			require.NoError(b, m.HoldWeight(w))
 			operand := func(n int) graph.Operand {
 				buf, err := m.AllocBuffer(4 * n)
