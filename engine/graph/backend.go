@@ -73,7 +73,8 @@ type Backend interface {
 
 // FusedSupporter is implemented by backends whose fused kernels have limits that
 // the op alone does not tell: a width, a type of weights, a head size. Fuse asks
-// it after SupportsFused; where the answer is no, the nodes stay single.
+// it about each decode fusion (FusedQKV, FusedQkvNorm, FusedFFN), after
+// SupportsFused; where the answer is no, the nodes stay single.
 type FusedSupporter interface {
 	// SupportsFusedNode says whether the backend runs the node that Fuse would
 	// make. It is not in a graph yet: op, weights, attributes and shape are those of

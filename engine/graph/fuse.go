@@ -71,7 +71,7 @@ func (f *fuser) only(ns ...*Node) bool {
 	return true
 }
 
-// takes says whether the backend of a member makes the fused node.
+// takes says whether the backend of a member runs the node of a decode fusion.
 func (f *fuser) takes(member, fused *Node, kv DType) bool {
 	b := f.a.Backends[f.a.Of[member.ID]]
 	if !b.SupportsFused(fused.Op) {
@@ -93,14 +93,12 @@ func (f *fuser) gated(mul *Node) (silu, up *Node) {
 
 func (f *fuser) swiGLU(mul *Node) {
 	s, up := f.gated(mul)
-	if s == nil {
+	if s == nil || !f.a.Backends[f.a.Of[mul.ID]].SupportsFused(SwiGLU) {
 		return
 	}
 	n := *mul
 	n.Op, n.In = SwiGLU, []*Node{s.In[0], up}
-	if f.takes(mul, &n, n.Type) {
-		f.swallow(mul, &fusion{n, []*Node{mul}}, s)
-	}
+	f.swallow(mul, &fusion{n, []*Node{mul}}, s)
 }
 
 // rebuild makes the graph of what is left and what was fused.

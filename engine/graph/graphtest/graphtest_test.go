@@ -202,3 +202,132 @@ func TestWrapWatchesWrites(t *testing.T) {
 	err := bad.ExecuteNode(store, []graph.Operand{buffer(t, bad, 9), ints(t, bad, 1)}, graph.Operand{Buf: kv.K, Len: 12}, kv)
 	require.ErrorContains(t, err, `"cache_k_l0" (kv_store): wrote outside its output`)
 }
+
+func TestHolder(t *testing.T) {
+	h := graphtest.Hold(graphtest.Wrap(graphtest.NewRef("Ref"), graphtest.Options{Name: "Test"}))
+	a := weight(graph.Vec(2), 1, 2)
+	n := &graph.Node{Op: graph.RmsNorm, Name: "n", Type: gguf.F32, Shape: graph.Vec(2), Weight: a}
+	x, y := buffer(t, h, 3, 4), buffer(t, h, 0, 0)
+	require.EqualError(t, h.ExecuteNode(n, []graph.Operand{x}, y, nil), `Test: "n" (rms_norm) reads w, which is not registered`)
+	require.False(t, h.Holds(a))
+	require.NoError(t, h.HoldWeight(a))
+	require.NoError(t, h.HoldWeight(a))
+	require.True(t, h.Holds(a))
+	require.Equal(t, 1, h.Held())
+	require.NoError(t, h.ExecuteNode(n, []graph.Operand{x}, y, nil))
+	require.InDelta(t, 3./5*math.Sqrt2, read(t, h, y)[0], 1e-6)
+	// The same name with other bytes.
+	b := weight(graph.Vec(2), 1, 2)
+	require.False(t, h.Holds(b))
+	require.EqualError(t, h.HoldWeight(b), "Test: weight w is registered with other bytes")
+	h.Drop("w")
+	require.False(t, h.Holds(a))
+}
+
+// fusedNode is one head of two channels for q and k, and one channel of v, with
+// its cache of two positions.
+func fusedNode(t *testing.T, b graph.Backend) (*graph.Node, []graph.Operand, graph.Operand, *graph.KV) {
+	t.Helper()
+	n := &graph.Node{
+		Op: graph.FusedQKV, Name: "Qcur-0", Type: gguf.F32, Shape: graph.Vec(2),
+		// q = (x, 2x), k = (3x, 4x), v = 5x of a single input channel.
+		Weight: weight(graph.Mat(1, 5), 1, 2, 3, 4, 5), Bias: weight(graph.Vec(5), 0, 0, 0, 0, 100),
+		// A quarter turn at position 1.
+		Attr: graph.Attr{HeadDim: 2, NHead: 1, NHeadKV: 1, Rope: graph.Rope{NDims: 2, FreqBase: 1, FreqScale: math.Pi / 2}},
+	}
+	kv := &graph.KV{Type: gguf.F32, Capacity: 2, KWidth: 2, VWidth: 1, K: buffer(t, b, 7, 7, 7, 7).Buf, V: buffer(t, b, 7, 7).Buf}
+	return n, []graph.Operand{buffer(t, b, 10), ints(t, b, 1)}, buffer(t, b, 0, 0), kv
+}
+
+// Values by hand.
+func TestRefFused(t *testing.T) {
+	w := graphtest.Wrap(graphtest.NewRef("Ref"), graphtest.Options{Name: "Test", Poison: true})
+	n, in, out, kv := fusedNode(t, w)
+	region := func(b graph.Buffer, n int) []float32 { return read(t, w, graph.Operand{Buf: b, Len: 4 * n}) }
+	require.NoError(t, w.ExecuteNode(n, in, out, kv))
+	require.InDeltaSlice(t, []float32{-20, 10}, read(t, w, out), 1e-5)
+	require.InDeltaSlice(t, []float32{7, 7, -40, 30}, region(kv.K, 4), 1e-5)
+	require.Equal(t, []float32{7, 150}, region(kv.V, 2))
+
+	// With norms: (3, 4) and (1, 2) become unit mean squares, times the weights of
+	// q's channels and then of k's.
+	n, in, out, kv = fusedNode(t, w)
+	n.Op, n.Norm = graph.FusedQkvNorm, weight(graph.Vec(4), 10, 20, 1, 2)
+	require.NoError(t, w.ExecuteNode(n, in, out, kv))
+	q, k := math.Sqrt(2./5), math.Sqrt2/5
+	require.InDeltaSlice(t, []float32{float32(-40 * q), float32(10 * q)}, read(t, w, out), 1e-4)
+	require.InDeltaSlice(t, []float32{7, 7, float32(-8 * k), float32(3 * k)}, region(kv.K, 4), 1e-5)
+	require.Equal(t, []float32{7, 150}, region(kv.V, 2))
+
+	// gate = (1, -1), up = (2, 3).
+	ffn := &graph.Node{Op: graph.FusedFFN, Type: gguf.F32, Shape: graph.Vec(2), Weight: weight(graph.Mat(1, 4), 1, -1, 2, 3)}
+	y := buffer(t, w, 0, 0)
+	require.NoError(t, w.ExecuteNode(ffn, []graph.Operand{buffer(t, w, 1)}, y, nil))
+	require.InDeltaSlice(t, []float32{2 * 0.7310586, 3 * -0.2689414}, read(t, w, y), 1e-6)
+
+	kv.VWidth = 2
+	r := graphtest.NewRef("Ref")
+	n, in, out, kv = fusedNode(t, r)
+	require.ErrorContains(t, r.ExecuteNode(n, in, out, nil), "fused_qkv without a cache of f32")
+	kv.VWidth = 2
+	in[1] = ints(t, r, 0)
+	require.ErrorContains(t, r.ExecuteNode(n, in, out, kv), "a row of 1 values for a region of width 2")
+}
+
+// A fused node may touch its output and its row of both regions, and must write
+// all of them.
+func TestWrapWatchesFusedWrites(t *testing.T) {
+	ref := graphtest.NewRef("Ref")
+	one := graphtest.FloatBytes([]float32{1})
+	for want, spoil := range map[string]func(in []graph.Operand, out graph.Operand, kv *graph.KV) error{
+		`wrote outside its row of side 0 of the cache`: func(_ []graph.Operand, _ graph.Operand, kv *graph.KV) error { return ref.WriteHost(kv.K, 4, one) },
+		`wrote outside its row of side 1 of the cache`: func(_ []graph.Operand, _ graph.Operand, kv *graph.KV) error { return ref.WriteHost(kv.V, 0, one) },
+		`wrote outside its output`:                     func(_ []graph.Operand, out graph.Operand, _ *graph.KV) error { return ref.WriteHost(out.Buf, 8, one) },
+		`changed its input 0`:                          func(in []graph.Operand, _ graph.Operand, _ *graph.KV) error { return ref.WriteHost(in[0].Buf, 0, one) },
+	} {
+		w := graphtest.Wrap(&fuser{ref, spoil}, graphtest.Options{Name: "Test", Poison: true})
+		n, in, out, kv := fusedNode(t, w)
+		require.ErrorContains(t, w.ExecuteNode(n, in, out, kv), want)
+	}
+	// Nothing but the output, or nothing but one side.
+	for want, skip := range map[string]int{
+		`did not write element 0 of its row of side 0 of the cache`: 0,
+		`did not write element 0 of its row of side 1 of the cache`: 1,
+		`did not write element 0`:                                   2,
+	} {
+		w := graphtest.Wrap(&partial{ref, skip}, graphtest.Options{Name: "Test", Poison: true})
+		n, in, out, kv := fusedNode(t, w)
+		require.EqualError(t, w.ExecuteNode(n, in, out, kv), `Test: "Qcur-0" (fused_qkv): `+want)
+	}
+}
+
+// fuser runs the node and then spoils something.
+type fuser struct {
+	*graphtest.Ref
+	spoil func(in []graph.Operand, out graph.Operand, kv *graph.KV) error
+}
+
+func (f *fuser) ExecuteNode(n *graph.Node, in []graph.Operand, out graph.Operand, kv *graph.KV) error {
+	return errors.Join(f.Ref.ExecuteNode(n, in, out, kv), f.spoil(in, out, kv))
+}
+
+// partial leaves out k, v or q of position 1.
+type partial struct {
+	*graphtest.Ref
+	skip int
+}
+
+func (p *partial) ExecuteNode(_ *graph.Node, _ []graph.Operand, out graph.Operand, kv *graph.KV) error {
+	var errs []error
+	row := graphtest.FloatBytes([]float32{1, 2})
+	if p.skip != 0 {
+		errs = append(errs, p.WriteHost(kv.K, 8, row))
+	}
+	if p.skip != 1 {
+		errs = append(errs, p.WriteHost(kv.V, 4, row[:4]))
+	}
+	if p.skip != 2 {
+		errs = append(errs, p.WriteHost(out.Buf, out.Off, row))
+	}
+	return errors.Join(errs...)
+}
