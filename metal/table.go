@@ -14,7 +14,7 @@ type Entry struct {
 	Kernel    string         // host name
 	Constants map[string]any // function constants, nil for none
 	When      string         // the condition in words
-	Lever     string         // the lever that switches it, "" for none
+	Lever     string         // the levers that switch it, separated by ", "; "" for none
 	Bound     Bound          // error bound of the op as computed with this kernel
 }
 

@@ -13,7 +13,7 @@ import (
 type registry struct {
 	parts  []part
 	byName map[string]*held
-	// byPtr spares a token the comparison of names and bytes.
+	// byPtr spares a node the search by name.
 	byPtr map[*graph.Weight]*held
 	sum   mtl.Buffer // output of the warm-up read
 }
@@ -218,10 +218,10 @@ func (b *Backend) weight(index int, w *graph.Weight) (mtl.Binding, error) {
 		if h = b.weights.byName[w.Name]; h == nil {
 			return mtl.Binding{}, fmt.Errorf("weight %s is not registered", w.Name)
 		}
-		if !same(h.data, w.Data) {
-			return mtl.Binding{}, fmt.Errorf("weight %s: other bytes are registered under this name", w.Name)
-		}
 		b.weights.byPtr[w] = h
+	}
+	if !same(h.data, w.Data) {
+		return mtl.Binding{}, fmt.Errorf("weight %s: other bytes are registered under this name", w.Name)
 	}
 	return mtl.Binding{Index: index, Buffer: h.buf, Offset: h.off, Length: len(h.data), Access: mtl.Read, Name: w.Name}, nil
 }
