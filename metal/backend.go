@@ -44,6 +44,7 @@ type Backend struct {
 	buffers  int                  // made so far, for their labels
 	live     map[*buffer]struct{}
 	scratchs map[string]*buffer
+	turns    map[rotation][]byte // of rope: frequencies as the kernels take them
 	weights  registry
 	closed   bool
 }
@@ -162,7 +163,7 @@ func (b *Backend) SupportsFusedNode(n *graph.Node, kv graph.DType) bool {
 			return false
 		}
 	case graph.FusedQKV, graph.FusedQkvNorm:
-		if !b.SupportsOp(graph.KvcacheStore, kv) {
+		if !b.SupportsOp(graph.KvcacheStore, kv) || b.checkFusedQKV(n, kv) != nil {
 			return false
 		}
 	default:

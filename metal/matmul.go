@@ -150,10 +150,3 @@ func (b *Backend) multiply(n *graph.Node, w *graph.Weight, x graph.Operand, bias
 
 // maxIndex bounds the values of an operand: kernels count them in 32 bits.
 const maxIndex = math.MaxInt32
-
-// matMulInto encodes the single tier of one token for the fused decode nodes: out
-// [out_dim] = w x [+ bias]. n gives the label and is what a guard's error names.
-// (To be filled in beside matMul; fused.go calls it.)
-func (b *Backend) matMulInto(n *graph.Node, w, bias *graph.Weight, x, out graph.Operand) error {
-	return refuse(n, "no kernel for this op")
-}
