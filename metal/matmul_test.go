@@ -164,7 +164,7 @@ func testProducts(t *testing.T, b *metal.Backend, launched *[]*metal.Entry) {
 		for i, s := range shapes {
 			in := max(s.in, 1) * typ.BlockSize()
 			if typ.BlockSize() == 1 {
-				in = []int{1, 127, 129, 257, 7, 61, 67, 13, 31, 48, 20}[i] // primes, and multiples of 4 that are no step
+				in = []int{1, 127, 260, 257, 7, 132, 67, 13, 31, 48, 20}[i] // primes, and multiples of 4 that are no step
 			}
 			what := fmt.Sprintf("%v %s [%d, %d] x %d", typ, s.tier, in, s.out, s.tokens)
 			w := matrix(t, typ, in, s.out, uint64(i))

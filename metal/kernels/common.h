@@ -66,6 +66,14 @@ inline float to_float(float x) { return x; }
 inline float to_float(half x) { return float(x); }
 inline float to_float(ushort x) { return as_type<float>(uint(x) << 16); }
 
+// Four values from a pointer that is aligned to four of them.
+inline float4 load4(device const float *x) { return *(device const float4 *)x; }
+inline float4 load4(device const half *x) { return float4(*(device const half4 *)x); }
+inline float4 load4(device const ushort *x) {
+    const ushort4 v = *(device const ushort4 *)x;
+    return float4(to_float(v.x), to_float(v.y), to_float(v.z), to_float(v.w));
+}
+
 // The 6-bit scales and minima of the groups 2*pair and 2*pair + 1 of a q4_K or q5_K
 // block, the even group's in the low byte.
 inline void pair_scales(device const ushort *s, uint pair, thread uint &sc, thread uint &mn) {
@@ -108,6 +116,17 @@ inline void fives16(device const ushort *qs, int lo, int hi, thread float *q) {
     }
 }
 
+// Eight signed bytes, in pairs.
+inline void bytes(device const char *qs, thread float *q) {
+    device const ushort *pairs = (device const ushort *)qs;
+#pragma unroll
+    for (uint i = 0; i < 4; i++) {
+        const int v = short(pairs[i]);
+        q[2 * i] = float(char(v));
+        q[2 * i + 1] = float(v >> 8);
+    }
+}
+
 inline void load16(device const block_q4_0 &b, uint part, thread float *q, thread float *d, thread float *m) {
     nibbles16(b.qs + 4 * part, q);
     d[0] = d[1] = float(b.d);
@@ -133,10 +152,8 @@ inline void load16(device const block_q5_1 &b, uint part, thread float *q, threa
 }
 
 inline void load16(device const block_q8_0 &b, uint part, thread float *q, thread float *d, thread float *m) {
-#pragma unroll
-    for (uint i = 0; i < 16; i++) {
-        q[i] = float(b.qs[16 * part + i]);
-    }
+    bytes(b.qs + 16 * part, q);
+    bytes(b.qs + 16 * part + 8, q + 8);
     d[0] = d[1] = float(b.d);
     m[0] = m[1] = 0.0f;
 }
@@ -237,10 +254,7 @@ inline void load8(device const block_q5_1 &b, uint j, thread float *q, thread fl
 }
 
 inline void load8(device const block_q8_0 &b, uint j, thread float *q, thread float &d, thread float &m) {
-#pragma unroll
-    for (uint i = 0; i < 8; i++) {
-        q[i] = float(b.qs[8 * j + i]);
-    }
+    bytes(b.qs + 8 * j, q);
     d = float(b.d);
     m = 0.0f;
 }

@@ -2,8 +2,9 @@
 // few. W is [out_dim][in_dim], x [tokens][in_dim], y [tokens][out_dim].
 //
 // A simdgroup's lanes share the row: of quantised types lane l takes the parts l,
-// l + 32, ... of 16 elements each (see load16), of the others the elements l, l + 32,
-// ... simd_sum joins them. Rows and tokens past the end read those of the last one
+// l + 32, ... of 16 elements each (see load16), of the others elements 4l to 4l + 3 of
+// every 128 where rows are aligned for that, and single ones of what is left. simd_sum
+// joins them. Rows and tokens past the end read those of the last one
 // and store nothing.
 #include "common.h"
 
@@ -22,8 +23,7 @@ inline uint first_run(uint block, uint part) {
 }
 
 inline void load_run(device const float *x, thread float *v) {
-    const float4 a = *(device const float4 *)x;
-    const float4 b = *(device const float4 *)(x + 4);
+    const float4 a = load4(x), b = load4(x + 4);
     v[0] = a.x;
     v[1] = a.y;
     v[2] = a.z;
@@ -99,14 +99,12 @@ inline void single_plain(device const T *w, device const float *x, device const 
     }
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     uint i = 0;
-    for (; i + 128 <= p.in_dim; i += 128) {
-#pragma unroll
-        for (uint u = 0; u < 4; u++) {
-            const uint k = i + u * 32 + lane;
-            const float v = x[k];
+    if (p.in_dim % 4 == 0) {
+        for (; i + 128 <= p.in_dim; i += 128) {
+            const float4 v = load4(x + i + lane * 4);
 #pragma unroll
             for (uint r = 0; r < 4; r++) {
-                sum[r] += to_float(rows[r][k]) * v;
+                sum[r] += dot(load4(rows[r] + i + lane * 4), v);
             }
         }
     }
@@ -195,16 +193,15 @@ inline void multi_plain(device const T *w, device const float *x, device const f
         }
         float sum0[4] = {0.0f, 0.0f, 0.0f, 0.0f}, sum1[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         uint i = 0;
-        for (; i + 64 <= p.in_dim; i += 64) {
-#pragma unroll
-            for (uint u = 0; u < 2; u++) {
-                const uint k = i + u * 32 + lane;
-                const float a = to_float(row0[k]), b = to_float(row1[k]);
+        if (p.in_dim % 4 == 0) {
+            for (; i + 128 <= p.in_dim; i += 128) {
+                const uint k = i + lane * 4;
+                const float4 a = load4(row0 + k), b = load4(row1 + k);
 #pragma unroll
                 for (uint t = 0; t < 4; t++) {
-                    const float v = xt[t][k];
-                    sum0[t] += a * v;
-                    sum1[t] += b * v;
+                    const float4 v = load4(xt[t] + k);
+                    sum0[t] += dot(a, v);
+                    sum1[t] += dot(b, v);
                 }
             }
         }

@@ -37,10 +37,22 @@ inline void stage_plain(device const T *w, threadgroup float *tw, constant MatMu
     const uint r = tid % ROWS, half_step = tid / ROWS;
     const uint row = min(row0 + r, p.out_dim - 1);
     device const T *from = w + ulong(row) * p.in_dim;
+    threadgroup float *to = tw + half_step * 8 * ROWS + r;
+    if (p.in_dim % 4 == 0 && k + STEP <= p.in_dim) {
 #pragma unroll
-    for (uint i = 0; i < 8; i++) {
-        const uint at = k + half_step * 8 + i;
-        tw[(half_step * 8 + i) * ROWS + r] = at < p.in_dim ? to_float(from[min(at, p.in_dim - 1)]) : 0.0f;
+        for (uint i = 0; i < 8; i += 4) {
+            const float4 v = load4(from + k + half_step * 8 + i);
+            to[i * ROWS] = v.x;
+            to[(i + 1) * ROWS] = v.y;
+            to[(i + 2) * ROWS] = v.z;
+            to[(i + 3) * ROWS] = v.w;
+        }
+    } else {
+#pragma unroll
+        for (uint i = 0; i < 8; i++) {
+            const uint at = k + half_step * 8 + i;
+            to[i * ROWS] = at < p.in_dim ? to_float(from[min(at, p.in_dim - 1)]) : 0.0f;
+        }
     }
 }
 
@@ -50,7 +62,7 @@ inline void stage_activations(device const float *x, threadgroup float *tx, cons
     device const float *from = x + min(token0 + t, p.tokens - 1) * p.in_dim;
     threadgroup float *to = tx + t * STEP + part;
     if (p.in_dim % 4 == 0 && k + STEP <= p.in_dim) {
-        *(threadgroup float4 *)to = *(device const float4 *)(from + k + part);
+        *(threadgroup float4 *)to = load4(from + k + part);
     } else {
 #pragma unroll
         for (uint i = 0; i < 4; i++) {
