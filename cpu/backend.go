@@ -83,7 +83,7 @@ func New(o Options) (*Backend, error) {
 	b.rows.init()
 	b.elem.init(table)
 	b.norm.init(table)
-	b.mm.init(table)
+	b.mm.init(table, o.Threads)
 	b.bmm.init(table)
 	b.rope.init(table)
 	b.kv.init(table)

@@ -207,3 +207,11 @@ func grow[T any](s []T, n int) []T {
 	}
 	return s[:n]
 }
+
+// growAligned is grow for memory whose first byte is aligned.
+func growAligned(b []byte, n int) []byte {
+	if cap(b) < n {
+		return alignedBytes(n + n/2)[:n]
+	}
+	return b[:n]
+}

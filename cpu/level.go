@@ -7,10 +7,14 @@ import (
 	"minfer/cpu/kernel"
 )
 
-// Level is a set of kernels. Generic and AVX2 give the same bits.
+// Level is a set of kernels. Generic and AVX2 give the same bits, and AVX2 is made
+// of AVX2 instructions only, so that forcing it shows what a CPU without AVX-512
+// does.
 type Level uint8
 
-// Auto is the best level that this CPU has.
+// Auto is the fastest set with the AVX2 level's bits: results are then the same on
+// every machine, and AVX-512 kernels take part wherever their bits are those of
+// that level, which is all of the products with quantised weights.
 const (
 	Auto Level = iota
 	Generic
@@ -50,11 +54,14 @@ func Levels() []Level {
 	return []Level{Generic}
 }
 
-// table finds the kernels of a level, and the level that Auto stands for.
+// table finds the kernels of a level, and the level that has Auto's bits.
 func (l Level) table() (*kernel.Table, Level, error) {
 	have := Levels()
 	if l == Auto {
-		l = have[len(have)-1]
+		l = have[min(len(have)-1, 1)]
+		if t := kernel.VNNI(); t != nil {
+			return t, l, nil
+		}
 	}
 	for _, h := range have {
 		if h == l {

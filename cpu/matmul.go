@@ -34,10 +34,18 @@ type matMul struct {
 	actStride int
 	scratch   []byte
 	segments  int // of a row, when quantising
+
+	prep      *kernel.MatMul // nil: the kernels take activations as they are
+	lay       func(thread, chunk int)
+	laid      []byte   // activations, laid out for prep's kernels
+	tiled     bool     // in tiles; else row by row
+	unitBytes int      // of a tile or row of laid
+	threads   [][]byte // scratch memory of each
 }
 
-func (mm *matMul) init(t *kernel.Table) {
-	mm.table, mm.fn, mm.quant = t, mm.chunk, mm.quantise
+func (mm *matMul) init(t *kernel.Table, threads int) {
+	mm.table, mm.fn, mm.quant, mm.lay = t, mm.chunk, mm.quantise, mm.layOut
+	mm.threads = make([][]byte, threads)
 }
 
 // segment is how many values of a row one chunk quantises: a multiple of every
@@ -51,14 +59,33 @@ func (mm *matMul) quantise(_, i int) {
 	mm.table.Quantize[mm.w.Act](mm.act[off:off+mm.w.Act.RowBytes(hi-lo)], mm.x[row*mm.k+lo:row*mm.k+hi])
 }
 
+// layOut prepares one tile, or one row, of the converted activations.
+func (mm *matMul) layOut(_, i int) {
+	dst := mm.laid[i*mm.unitBytes : (i+1)*mm.unitBytes]
+	if !mm.tiled {
+		mm.prep.PrepareRow(dst, mm.act[i*mm.actStride:(i+1)*mm.actStride], mm.k)
+		return
+	}
+	t := i * mm.prep.Tokens
+	mm.prep.PrepareTile(dst, mm.act[t*mm.actStride:], mm.actStride, min(mm.prep.Tokens, mm.n-t), mm.k)
+}
+
 // chunk computes one tile of weight rows for all tokens. Each output is one dot
 // product, so neither the tile nor the grouping of tokens changes bits.
-func (mm *matMul) chunk(_, i int) {
+func (mm *matMul) chunk(thread, i int) {
 	lo := i * mm.tile
 	hi := min(lo+mm.tile, mm.m)
 	w := mm.weights[lo*mm.stride:]
 	t := 0
-	if mm.w.MatVec4 != nil {
+	switch {
+	case mm.prep != nil && mm.tiled:
+		mm.prep.Mul(mm.dst[lo:], mm.m, w, mm.stride, hi-lo, mm.laid, mm.n, mm.k, mm.threads[thread])
+		t = mm.n
+	case mm.prep != nil:
+		for ; t < mm.n; t++ {
+			mm.prep.MulRow(mm.dst[t*mm.m+lo:t*mm.m+hi], w, mm.stride, mm.laid[t*mm.unitBytes:(t+1)*mm.unitBytes], mm.k)
+		}
+	case mm.w.MatVec4 != nil:
 		for ; t+4 <= mm.n; t += 4 {
 			mm.w.MatVec4(mm.dst[t*mm.m+lo:], mm.m, w, mm.stride, hi-lo, mm.act[t*mm.actStride:], mm.actStride, mm.k)
 		}
@@ -137,18 +164,36 @@ func (b *Backend) matMul(n *graph.Node, in []graph.Operand, out graph.Operand) e
 	return nil
 }
 
-// convert brings the batch's activations to the weight's activation type, once
-// for all weight rows.
+// tileFrom is the number of tokens from which on tiles, in part empty, are faster
+// than one row after the other.
+const tileFrom = 3
+
+// convert brings the batch's activations to the weight's activation type, and to
+// the layout of its kernels, once for all weight rows.
 func (mm *matMul) convert(b *Backend) {
 	mm.actStride = mm.w.Act.RowBytes(mm.k)
 	if mm.w.Act == gguf.F32 {
 		mm.act = asBytes(mm.x)
+	} else {
+		mm.scratch = grow(mm.scratch, mm.actStride*mm.n)
+		mm.act = mm.scratch
+		mm.segments = (mm.k + segment - 1) / segment
+		b.pool.run(mm.segments*mm.n, mm.quant)
+	}
+	if mm.prep = mm.w.MatMul; mm.prep == nil {
 		return
 	}
-	mm.scratch = grow(mm.scratch, mm.actStride*mm.n)
-	mm.act = mm.scratch
-	mm.segments = (mm.k + segment - 1) / segment
-	b.pool.run(mm.segments*mm.n, mm.quant)
+	mm.tiled = mm.n >= tileFrom
+	units := mm.n
+	mm.unitBytes = mm.prep.RowBytes(mm.k)
+	if mm.tiled {
+		units, mm.unitBytes = (mm.n+mm.prep.Tokens-1)/mm.prep.Tokens, mm.prep.TileBytes(mm.k)
+		for i := range mm.threads {
+			mm.threads[i] = growAligned(mm.threads[i], mm.prep.ScratchBytes(mm.k))
+		}
+	}
+	mm.laid = growAligned(mm.laid, units*mm.unitBytes)
+	b.pool.run(units, mm.lay)
 }
 
 // batchMatMul is the state of one BatchMatMul node.

@@ -70,7 +70,7 @@ var avx2 = sync.OnceValue(func() *Table {
 	blockK(gguf.Q5_K, matVecQ5_KAVX2, matVec4Q5_KAVX2)
 	blockK(gguf.Q6_K, matVecQ6_KAVX2, matVec4Q6_KAVX2)
 	plain := func(typ gguf.Type, mv matVecAsm, pack packAsm, mv4 packedAsm, tail tailFunc, widen func(dst []float32, row []byte)) {
-		t.Weights[typ] = &Weight{typ, typ, mv.steps(typ, tail), mv4.rows(typ, typ, pack, 128, tail), widen}
+		t.Weights[typ] = &Weight{Type: typ, Act: typ, MatVec: mv.steps(typ, tail), MatVec4: mv4.rows(typ, typ, pack, 128, tail), Dequantize: widen}
 	}
 	plain(gguf.F32, matVecF32AVX2, packF32AVX2, matVec4F32AVX2, tailF32, widenF32)
 	plain(gguf.F16, matVecF16AVX2, packF16AVX2, matVec4F16AVX2, tailF16, widenAsm(widenF16AVX2).row(f16At))

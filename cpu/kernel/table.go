@@ -44,6 +44,8 @@ type Weight struct {
 	// times. Both give the same bits.
 	MatVec  MatVecFunc
 	MatVec4 MatVec4Func
+	// MatMul may be nil, as MatVec4; where it is not, it is the fastest.
+	MatMul *MatMul
 	// Dequantize widens len(dst) elements, a multiple of the block size, of a
 	// row (get_rows, section 3).
 	Dequantize func(dst []float32, row []byte)
@@ -111,6 +113,10 @@ type Table struct {
 
 // Generic returns the plain Go kernels: the AVX2 level's bits on any CPU.
 func Generic() *Table { return &generic }
+
+// VNNI returns the AVX2 level's bits from AVX-512 kernels (F, BW, DQ, VL and VNNI)
+// where they are faster, or nil if this CPU, or this build, lacks them.
+func VNNI() *Table { return vnni() }
 
 // AVX2 returns the AVX2+FMA+F16C kernels, or nil if this CPU, or this build,
 // lacks them.

@@ -30,6 +30,7 @@ var families = map[string]func(){
 	"ops":      opsFamily,
 	"q32":      q32Family,
 	"quantize": quantizeFamily,
+	"vnni32":   vnni32Family,
 }
 
 func main() {

@@ -1,0 +1,66 @@
+package kernel
+
+import (
+	"maps"
+	"sync"
+
+	"golang.org/x/sys/cpu"
+
+	"minfer/engine/gguf"
+)
+
+// Kernels with AVX-512: those whose bits do not depend on the level, for both,
+// and those of level Z.
+
+//go:generate go run ./gen -family vnni32 -out dot_q32_vnni_amd64.s -stubs dot_q32_vnni_amd64.go
+
+// hasAVX512 says that the CPU has what all of these kernels use.
+var hasAVX512 = sync.OnceValue(func() bool {
+	x := &cpu.X86
+	return avx2() != nil && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI
+})
+
+// vnni returns the AVX2 level with the AVX-512 kernels that have its bits.
+var vnni = sync.OnceValue(func() *Table {
+	if !hasAVX512() {
+		return nil
+	}
+	t := *avx2()
+	t.Name = "avx2 with avx512 kernels"
+	t.Weights = maps.Clone(t.Weights)
+	for typ, m := range vnniProducts() {
+		w := *t.Weights[typ]
+		w.MatMul, w.MatVec, w.MatVec4 = m, matVecPrepared(m), nil
+		t.Weights[typ] = &w
+	}
+	return &t
+})
+
+// vnniProducts are the products of quantised weights.
+func vnniProducts() map[gguf.Type]*MatMul {
+	products := map[gguf.Type]*MatMul{}
+	block32 := func(typ gguf.Type, offset uint32, mv matVecAsm, panel func(dst, w *byte, row, blocks int)) {
+		act, rowBytes, packedBytes := gguf.Q8_0, 96, 576
+		row, pack, tile, finish := rowQ8_0VNNI, packQ8_0VNNI, tileQ8_0VNNI, finishQ8_0VNNI
+		if offset == 0 {
+			act, rowBytes, packedBytes = gguf.Q8_1, 64, 320
+			row, pack, tile, finish = rowQ8_1VNNI, packQ8_1VNNI, tileQ8_1VNNI, finishQ8_1VNNI
+		}
+		offset *= 0x01010101 // in four bytes
+		products[typ] = matMulOf(&prepared{
+			elements: 32, wBytes: typ.RowBytes(32), aBytes: act.RowBytes(32), rowBytes: rowBytes, mul: mv,
+			row: func(dst, act *byte, blocks int) { row(dst, act, offset, blocks) },
+		}, &tiled{
+			weight: typ, act: act, elements: 32, part: 40, wBytes: typ.RowBytes(32), aBytes: act.RowBytes(32),
+			panelBytes: 320, packedBytes: packedBytes, accBytes: 1280,
+			pack:  func(dst, act0, act1 *byte, pair, blocks int) { pack(dst, act0, act1, pair, offset, blocks) },
+			panel: panel, tile: tile, finish: finish,
+		})
+	}
+	block32(gguf.Q4_0, 8, matVecQ4_0VNNI, panelQ4_0VNNI)
+	block32(gguf.Q4_1, 0, matVecQ4_1VNNI, panelQ4_1VNNI)
+	block32(gguf.Q5_0, 16, matVecQ5_0VNNI, panelQ5_0VNNI)
+	block32(gguf.Q5_1, 0, matVecQ5_1VNNI, panelQ5_1VNNI)
+	block32(gguf.Q8_0, 128, matVecQ8_0VNNI, panelQ8_0VNNI)
+	return products
+}
