@@ -47,6 +47,7 @@ type Backend struct {
 	turns    map[rotation][]byte // of rope: frequencies as the kernels take them
 	weights  registry
 	closed   bool
+	hung     error // of a submit that missed its deadline
 }
 
 var (
@@ -175,8 +176,8 @@ func (b *Backend) SupportsFusedNode(n *graph.Node, kv graph.DType) bool {
 // ExecuteNode encodes one node and does not wait. An error names the node; one
 // that wraps graph.ErrUnsupported is a guard's, and nothing was encoded.
 func (b *Backend) ExecuteNode(n *graph.Node, in []graph.Operand, out graph.Operand, kv *graph.KV) error {
-	if b.closed {
-		return errClosed
+	if err := b.alive(); err != nil {
+		return err
 	}
 	if err := b.execute(n, in, out, kv); err != nil {
 		return fmt.Errorf("metal: node %d %q (%s): %w", n.ID, n.Name, n.Op, err)

@@ -451,6 +451,15 @@ func TestDeadline(t *testing.T) {
 	var failed *mtl.SubmitError
 	require.True(t, errors.As(err, &failed))
 	require.Equal(t, "warm-up token_embd.weight", failed.Label)
+
+	// The work may still run: nothing of its memory is touched again.
+	const refusal = `metal: an earlier submit missed its deadline of 1ns and may still run: metal: submit of "warm-up token_embd.weight" failed`
+	_, err = late.AllocBuffer(4)
+	require.ErrorContains(t, err, refusal)
+	require.ErrorContains(t, late.HoldWeight(w), refusal)
+	require.ErrorContains(t, late.ExecuteNode(&graph.Node{Op: graph.Add}, nil, graph.Operand{}, nil), refusal)
+	require.ErrorContains(t, late.ReadHost(nil, 0, nil), refusal)
+	require.NoError(t, late.Close())
 }
 
 // Close drops pending work, is idempotent, and everything fails after it.

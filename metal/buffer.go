@@ -45,8 +45,8 @@ func (b *Backend) AllocBuffer(size int) (graph.Buffer, error) { return b.alloc(s
 func (b *Backend) AllocFresh(size int) (graph.Buffer, error) { return b.alloc(size, true) }
 
 func (b *Backend) alloc(size int, fresh bool) (*buffer, error) {
-	if b.closed {
-		return nil, errClosed
+	if err := b.alive(); err != nil {
+		return nil, err
 	}
 	if size < 0 || size > b.limits.MaxBufferLength {
 		return nil, fmt.Errorf("metal: a buffer of %d bytes: want 0 to %d", size, b.limits.MaxBufferLength)
@@ -180,8 +180,8 @@ func (b *Backend) scratch(name string, size int) (graph.Operand, error) {
 // host checks a host access: the window, and that no work on the buffer is
 // pending.
 func (b *Backend) host(verb string, buf graph.Buffer, off, n int) (mtl.Buffer, error) {
-	if b.closed {
-		return nil, errClosed
+	if err := b.alive(); err != nil {
+		return nil, err
 	}
 	h, err := b.own(buf)
 	if err != nil {

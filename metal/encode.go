@@ -115,7 +115,8 @@ func (b *Backend) copy(dst, src graph.Operand) error {
 }
 
 // Synchronize submits what was encoded and waits for it, at most the deadline. Of
-// nothing it is nothing.
+// nothing it is nothing. After a missed deadline the backend refuses all but
+// Close: the work may still run and use its memory.
 func (b *Backend) Synchronize() error {
 	if b.cb == nil {
 		return nil
@@ -129,7 +130,21 @@ func (b *Backend) submit(cb mtl.CommandBuffer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.o.Deadline)
 	defer cancel()
 	_, err := cb.Submit(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		b.hung = err
+	}
 	return err
+}
+
+// alive is an error once the backend is closed or a submit missed its deadline.
+func (b *Backend) alive() error {
+	switch {
+	case b.closed:
+		return errClosed
+	case b.hung != nil:
+		return fmt.Errorf("metal: an earlier submit missed its deadline of %v and may still run: %w", b.o.Deadline, b.hung)
+	}
+	return nil
 }
 
 // discard drops what was encoded.

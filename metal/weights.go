@@ -67,8 +67,8 @@ func same(a, b []byte) bool { return len(a) == len(b) && address(a) == address(b
 // page boundary, or MINFER_WEIGHT_COPY is set, its weights are copied one by one
 // by HoldWeight.
 func (b *Backend) HoldPart(data []byte) error {
-	if b.closed {
-		return errClosed
+	if err := b.alive(); err != nil {
+		return err
 	}
 	if b.o.Levers.WeightCopy || !b.limits.NoCopy || len(data) == 0 || address(data)%uintptr(b.limits.PageSize) != 0 {
 		return nil
@@ -96,9 +96,10 @@ func (b *Backend) HoldPart(data []byte) error {
 // HoldWeight registers a weight: in place where it lies in an announced part, by
 // copy otherwise, and has the device read it once.
 func (b *Backend) HoldWeight(w *graph.Weight) error {
+	if err := b.alive(); err != nil {
+		return err
+	}
 	switch h := b.weights.byName[w.Name]; {
-	case b.closed:
-		return errClosed
 	case len(w.Data) == 0:
 		return fmt.Errorf("metal: weight %s has no bytes", w.Name)
 	case h != nil && !same(h.data, w.Data):
