@@ -36,13 +36,36 @@ inline uint attn_chunk(uint n, uint chunks) {
 }
 
 // kv_row is where value first of a cache begins, kv_at the value 32*block + lane
-// behind it. first is a multiple of 32 for packed rows.
-inline device const float *kv_row(device const float *cache, uint first) { return cache + first; }
-inline device const half *kv_row(device const half *cache, uint first) { return cache + first; }
-inline device const block_q8_0 *kv_row(device const block_q8_0 *cache, uint first) { return cache + first / 32; }
+// behind it, and kv_step what a pointer moves over n values. first and n are
+// multiples of 32 for packed rows.
+inline uint kv_step(device const float *, uint n) { return n; }
+inline uint kv_step(device const half *, uint n) { return n; }
+inline uint kv_step(device const block_q8_0 *, uint n) { return n / 32; }
+
+template <typename KV> inline device const KV *kv_row(device const KV *cache, uint first) { return cache + kv_step(cache, first); }
 
 inline float kv_at(device const float *row, uint block, uint lane) { return row[block * 32 + lane]; }
 inline float kv_at(device const half *row, uint block, uint lane) { return float(row[block * 32 + lane]); }
 inline float kv_at(device const block_q8_0 *row, uint block, uint lane) { return float(row[block].qs[lane]) * float(row[block].d); }
+
+// The product of a query row, whose value 32*b + lane is query[b], and a key.
+template <typename KV, uint BLOCKS>
+inline float kv_dot(thread const float *query, device const KV *row, uint lane) {
+    float dot = query[0] * kv_at(row, 0, lane);
+#pragma unroll
+    for (uint b = 1; b < BLOCKS; b++) {
+        dot += query[b] * kv_at(row, b, lane);
+    }
+    return simd_sum(dot);
+}
+
+// acc += weight * row, lanes as in kv_dot.
+template <typename KV, uint BLOCKS>
+inline void kv_add(thread float *acc, float weight, device const KV *row, uint lane) {
+#pragma unroll
+    for (uint b = 0; b < BLOCKS; b++) {
+        acc[b] += weight * kv_at(row, b, lane);
+    }
+}
 
 #endif

@@ -18,13 +18,15 @@ inline void classic(device const float *q, device const KV *k, device const KV *
     const uint n = kv_head < p.n_head_kv ? attn_cells(pos[row], p.n_kv) : 0u;
     const uint base = kv_head * hd;
     const uint at = (row * p.n_head + head) * hd;
-    const bool mine = tid < hd;
+    const uint channel = min(tid, hd - 1); // threads behind the head repeat its last channel, and do not write it
 
     float m = ATTN_LOWEST, sum = 0.0f, acc = 0.0f;
     for (uint tile = 0; tile < n; tile += TILE) {
         const uint count = min(n - tile, uint(TILE));
         for (uint c = sg * 4; c < count; c += sgs * 4) {
             // Four cells for each value of q; past the end the last one again.
+            device const KV *keys = k + (tile + c) * width + base;
+            const uint rest = count - 1 - c;
             float dots[4] = {0.0f, 0.0f, 0.0f, 0.0f};
             for (uint b = 0; b < hd; b += 32) {
                 const uint i = b + lane;
@@ -32,7 +34,7 @@ inline void classic(device const float *q, device const KV *k, device const KV *
                     const float x = q[at + i];
 #pragma unroll
                     for (uint j = 0; j < 4; j++) {
-                        dots[j] += x * float(k[(tile + min(c + j, count - 1)) * width + base + i]);
+                        dots[j] += x * float(keys[min(j, rest) * width + i]);
                     }
                 }
             }
@@ -60,13 +62,13 @@ inline void classic(device const float *q, device const KV *k, device const KV *
 
         float part = 0.0f, total = 0.0f;
         for (uint c = 0; c < count; c += 4) {
+            device const KV *values = v + (tile + c) * width + base;
+            const uint rest = count - 1 - c;
 #pragma unroll
             for (uint j = 0; j < 4; j++) {
                 const float w = weights[c + j]; // 0 past the end
                 total += w;
-                if (mine) {
-                    part += w * float(v[(tile + min(c + j, count - 1)) * width + base + tid]);
-                }
+                part += w * float(values[min(j, rest) * width + channel]);
             }
         }
         const float keep = exp(m - top);
@@ -74,7 +76,7 @@ inline void classic(device const float *q, device const KV *k, device const KV *
         sum = sum * keep + total;
         acc = acc * keep + part;
     }
-    if (mine) {
+    if (tid < hd) {
         out[at + tid] = sum > 0.0f ? acc / sum : 0.0f;
     }
 }

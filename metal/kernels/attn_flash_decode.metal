@@ -24,6 +24,7 @@ inline void flash_decode(device const float *q, device const KV *k, device const
     const uint first = chunk * size;
     const uint last = min(first + size, n);
     const uint base = kv_head * hd;
+    const uint step = kv_step(k, width);
 
     float query[BLOCKS], acc[BLOCKS];
 #pragma unroll
@@ -34,31 +35,28 @@ inline void flash_decode(device const float *q, device const KV *k, device const
     float m = ATTN_LOWEST, sum = 0.0f;
     for (uint tile = first + sg * 32; tile < last; tile += sgs * 32) {
         const uint count = min(last - tile, 32u);
+        device const KV *keys = kv_row(k, tile * width + base);
+        device const KV *values = kv_row(v, tile * width + base);
         float score = 0.0f;
-        for (uint c = 0; c < count; c += 4) {
+        uint c = 0;
+        for (; c + 4 <= count; c += 4) {
             float dots[4];
 #pragma unroll
             for (uint i = 0; i < 4; i++) {
-                // Past the end of the tile the last cell is read again: its score
-                // goes to a lane that is masked below.
-                device const KV *row = kv_row(k, (tile + min(c + i, count - 1)) * width + base);
-                float dot = query[0] * kv_at(row, 0, lane);
-#pragma unroll
-                for (uint b = 1; b < BLOCKS; b++) {
-                    dot += query[b] * kv_at(row, b, lane);
-                }
-                dots[i] = dot;
+                dots[i] = kv_dot<KV, BLOCKS>(query, keys + c * step + i * step, lane);
             }
 #pragma unroll
             for (uint i = 0; i < 4; i++) {
-                float dot = simd_sum(dots[i]);
-                score = lane == c + i ? dot : score;
+                score = select(score, dots[i], lane == c + i);
             }
+        }
+        for (; c < count; c++) {
+            score = select(score, kv_dot<KV, BLOCKS>(query, keys + c * step, lane), lane == c);
         }
         score = lane < count ? score * p.scale : ATTN_LOWEST;
         const float top = max(m, simd_max(score));
         const float keep = exp(m - top);
-        const float weight = lane < count ? exp(score - top) : 0.0f;
+        const float weight = exp(score - top); // 0 past the end
         m = top;
         sum = sum * keep + simd_sum(weight);
         weights[lane] = weight;
@@ -67,16 +65,14 @@ inline void flash_decode(device const float *q, device const KV *k, device const
         for (uint b = 0; b < BLOCKS; b++) {
             acc[b] *= keep;
         }
-        for (uint c = 0; c < count; c += 4) {
+        for (c = 0; c + 4 <= count; c += 4) {
 #pragma unroll
             for (uint i = 0; i < 4; i++) {
-                device const KV *row = kv_row(v, (tile + min(c + i, count - 1)) * width + base);
-                const float w = weights[c + i]; // 0 past the end
-#pragma unroll
-                for (uint b = 0; b < BLOCKS; b++) {
-                    acc[b] += w * kv_at(row, b, lane);
-                }
+                kv_add<KV, BLOCKS>(acc, weights[c + i], values + c * step + i * step, lane);
             }
+        }
+        for (; c < count; c++) {
+            kv_add<KV, BLOCKS>(acc, weights[c], values + c * step, lane);
         }
         simdgroup_barrier(mem_flags::mem_threadgroup);
     }

@@ -23,20 +23,16 @@ inline void split(device const float *q, device const KV *k, device const KV *v,
     const uint begin = sg * (PART / SIMDGROUPS);
     const uint end = min(begin + PART / SIMDGROUPS, count);
     const uint base = kv_head * hd;
+    const uint step = kv_step(k, width);
 
     float query[BLOCKS];
 #pragma unroll
     for (uint b = 0; b < BLOCKS; b++) {
         query[b] = q[head * hd + b * 32 + lane];
     }
+    device const KV *keys = kv_row(k, first * width + base);
     for (uint c = begin; c < end; c++) {
-        device const KV *row = kv_row(k, (first + c) * width + base);
-        float dot = query[0] * kv_at(row, 0, lane);
-#pragma unroll
-        for (uint b = 1; b < BLOCKS; b++) {
-            dot += query[b] * kv_at(row, b, lane);
-        }
-        dot = simd_sum(dot);
+        const float dot = kv_dot<KV, BLOCKS>(query, keys + c * step, lane);
         if (lane == 0) {
             scores[c] = dot * p.scale;
         }
@@ -60,13 +56,9 @@ inline void split(device const float *q, device const KV *k, device const KV *v,
     for (uint b = 0; b < BLOCKS; b++) {
         acc[b] = 0.0f;
     }
+    device const KV *values = kv_row(v, first * width + base);
     for (uint c = begin; c < end; c++) {
-        device const KV *row = kv_row(v, (first + c) * width + base);
-        const float w = weights[c];
-#pragma unroll
-        for (uint b = 0; b < BLOCKS; b++) {
-            acc[b] += w * kv_at(row, b, lane);
-        }
+        kv_add<KV, BLOCKS>(acc, weights[c], values + c * step, lane);
     }
 #pragma unroll
     for (uint b = 0; b < BLOCKS; b++) {
