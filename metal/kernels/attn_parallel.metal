@@ -5,8 +5,9 @@
 // r / heads, query head r % heads of its group. Scores are float32 [cell][row][KV
 // head] in device memory, with rows padded to ROWS and cells to CELLS, so that tiles
 // are loaded and stored whole. The row tile is what the passes share: 16 rows, and
-// the end of the cells that one of them sees. What lies behind that end is neither
-// read nor written in any pass.
+// the end of the cells that one of them sees. No pass reads a cell behind that end:
+// the last one before it stands in for those that fill up a tile, whose scores are
+// masked and whose weights are 0.
 #include <metal_stdlib>
 
 using namespace metal;
@@ -56,7 +57,7 @@ static inline int visible_to(uint row, device const int *pos, constant Params &p
     const uint heads = heads_of(p);
     const uint rows = p.n_tokens * heads;
     const int at = pos[min(row, rows - 1) / heads];
-    return row < rows ? clamp(at + 1, 0, int(p.n_kv)) : 0;
+    return row < rows ? clamp(at, -1, int(p.n_kv) - 1) + 1 : 0;
 }
 
 // Where the cells that one of a tile's rows sees end.
@@ -109,9 +110,9 @@ void parallel_scores(device const float *q, device const T *k, device const int 
         }
 #pragma unroll
         for (uint i = 0; i < CELLS / 4; i++) {
-            const uint cell = first_cell + i * 4 + my_row;
-            const float4 x = channels4(k + min(cell, end - 1) * kv_width, channel + my_channel, p.head_dim);
-            *(threadgroup float4 *)(cells_of_k + (i * 4 + my_row) * STRIDE + my_channel) = cell < end ? x : float4(0.0f);
+            const uint cell = min(first_cell + i * 4 + my_row, end - 1);
+            *(threadgroup float4 *)(cells_of_k + (i * 4 + my_row) * STRIDE + my_channel) =
+                channels4(k + cell * kv_width, channel + my_channel, p.head_dim);
         }
         simdgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
@@ -206,9 +207,9 @@ void parallel_output(device const float *scores, device const T *v, device const
         simdgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
         for (uint i = 0; i < CELLS / 4; i++) {
-            const uint cell = first + i * 4 + my_row;
-            const float4 x = channels4(v + min(cell, end - 1) * kv_width, channel + my_channel, p.head_dim);
-            *(threadgroup float4 *)(tile + (i * 4 + my_row) * STRIDE + my_channel) = cell < end ? x : float4(0.0f);
+            const uint cell = min(first + i * 4 + my_row, end - 1);
+            *(threadgroup float4 *)(tile + (i * 4 + my_row) * STRIDE + my_channel) =
+                channels4(v + cell * kv_width, channel + my_channel, p.head_dim);
         }
         simdgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll

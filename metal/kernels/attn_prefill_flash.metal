@@ -36,8 +36,8 @@ struct Params {
 static inline float4 load4(device const float *p) { return *(device const float4 *)p; }
 static inline float4 load4(device const half *p) { return float4(*(device const half4 *)p); }
 
-// Stages the cells first..first+31 of one KV head's channels, zeros for those from
-// end on.
+// Stages the cells first..first+31 of one KV head's channels. For those from end on
+// the last one before it stands in, whose scores are masked and whose weights are 0.
 template <typename T, int HD>
 void stage(device const T *src, uint width, uint first, uint end, threadgroup float *tile, uint tid) {
 #pragma unroll
@@ -45,8 +45,8 @@ void stage(device const T *src, uint width, uint first, uint end, threadgroup fl
         const uint e = (tid + i * 32 * SIMDGROUPS) * 4;
         const uint cell = e / HD;
         const uint channel = e % HD;
-        const float4 x = load4(src + min(first + cell, end - 1) * width + channel);
-        *(threadgroup float4 *)(tile + cell * (HD + PAD) + channel) = first + cell < end ? x : float4(0.0f);
+        *(threadgroup float4 *)(tile + cell * (HD + PAD) + channel) =
+            load4(src + min(first + cell, end - 1) * width + channel);
     }
 }
 
@@ -67,7 +67,7 @@ void prefill_flash(device const float *q, device const T *k, device const T *v, 
     // knows where the walk ends.
     const uint my_row = group.x * ROWS + lane;
     const int at = pos[min(my_row, rows - 1) / heads];
-    const int my_visible = my_row < rows ? clamp(at + 1, 0, int(p.n_kv)) : 0;
+    const int my_visible = my_row < rows ? clamp(at, -1, int(p.n_kv) - 1) + 1 : 0;
     const uint end = uint(simd_max(my_visible));
     int visible[8];
     int own_visible = 0;
