@@ -12,9 +12,10 @@ const elementsPerGroup = 1024
 
 func elementwiseTable() []*Entry {
 	const always = "always"
-	once := Bound{C: peak, Why: "one rounding of an element up to 64 times the RMS of the results (k is 1, terms are the results)"}
-	gate := Bound{C: peak * 16, Why: "an element up to 64 times the RMS of the results (k is 1, terms are the results), off by 16 units of itself: " +
-		"exp by at most 6 + 4*|x|, of which the factor exp(-x) / (1 + exp(-x)) leaves 8, the division by 5, sum and products by 3"}
+	const flush = 0x1p-126 // a device may flush subnormal numbers to zero
+	once := Bound{C: 1, Absolute: flush, Why: "one rounding; k is 1, terms are the results (of add, |a| + |b|)"}
+	gate := Bound{C: 16, Absolute: 1e-30, Why: "k is 1, terms are |result| * (1 + |gate|): exp is off by 6 + 4*|gate|, the division by 5, sum and products by 3; " +
+		"gates below -87 count as zero, which is less than 2e-36 times the factor away"}
 	return []*Entry{
 		{Op: graph.Add.String(), Kernel: "kernel_add", When: always, Bound: once},
 		{Op: graph.Mul.String(), Kernel: "kernel_mul", When: always, Bound: once},

@@ -8,23 +8,22 @@ import (
 	"minfer/metal/mtl"
 )
 
-// peak is how much larger than the RMS of all results the bounds of the
-// element-wise ops let a single one be. Their k is 1, and their terms are the
-// results: the roundings of an element are relative to itself.
-const peak = 64
-
 // qkNormRows is the rows of a threadgroup of kernel_qk_norm.
 const qkNormRows = 4
 
 func normTable() []*Entry {
-	bound := Bound{C: peak * 24, Why: "an element up to 64 times the RMS of the results (k is 1, terms are the results), off by 24 units of itself: " +
-		"16 for the sum of squares (positive terms, at most 150 one after the other in each of four sums, whose roundings average out; its root halves them), " +
-		"4 for rsqrt, 4 for the mean and the products"}
+	// The sum of squares has positive terms only, so it is off by the longest way of
+	// a term through it: cols / (4 * threads) additions in one of four sums, then 10 for
+	// the joins, the square and, of 256 threads, the eight simdgroups. The mean adds 6.
+	// The root halves that; rsqrt adds 4 and the products 2.
+	why := func(longest int) string {
+		return fmt.Sprintf("k is 1, terms are the results: half of %d for the sum of squares of up to 18,944 values and of 6 for the mean, 4 for rsqrt, 2 for the products", longest)
+	}
 	norm, qk := graph.RmsNorm.String(), graph.QkNorm.String()
 	return []*Entry{
-		{Op: norm, Variant: "256", Kernel: "kernel_rms_norm_256", When: "always", Lever: "MINFER_NO_RMS_256", Bound: bound},
-		{Op: norm, Variant: "32", Kernel: "kernel_rms_norm_32", When: "MINFER_NO_RMS_256=1", Lever: "MINFER_NO_RMS_256", Bound: bound},
-		{Op: qk, Kernel: "kernel_qk_norm", When: "always", Bound: bound},
+		{Op: norm, Variant: "256", Kernel: "kernel_rms_norm_256", When: "always", Lever: "MINFER_NO_RMS_256", Bound: Bound{C: 32, Why: why(29)}},
+		{Op: norm, Variant: "32", Kernel: "kernel_rms_norm_32", When: "MINFER_NO_RMS_256=1", Lever: "MINFER_NO_RMS_256", Bound: Bound{C: 96, Why: why(158)}},
+		{Op: qk, Kernel: "kernel_qk_norm", When: "always", Bound: Bound{C: 96, Why: why(158)}},
 	}
 }
 
@@ -88,15 +87,15 @@ func checkVector(n *graph.Node, w *graph.Weight, d int) error {
 	return nil
 }
 
-// sameSize checks that the output and all inputs but positions have the node's
-// number of values, and gives it.
+// sameSize checks that the output and the given inputs have the node's number of
+// values, and gives it.
 func sameSize(n *graph.Node, in []graph.Operand, out graph.Operand) (int, error) {
 	size := n.Shape.Elements()
 	if size > maxElements {
 		return 0, refuse(n, "%d values of shape %v, want at most %d", size, n.Shape, maxElements)
 	}
 	for i, o := range in {
-		if x := n.In[i]; x.Type == gguf.F32 && (x.Shape.Elements() != size || o.Len != 4*size) {
+		if x := n.In[i]; x.Shape.Elements() != size || o.Len != 4*size {
 			return 0, fmt.Errorf("input %d is %v of %d bytes, want %v: %d bytes", i, x.Shape, o.Len, n.Shape, 4*size)
 		}
 	}

@@ -17,11 +17,9 @@ const ropeHeads = 8
 // pairs are inline constants of 8 bytes.
 const maxRopeDims = mtl.MaxInlineBytes / 8 * 2
 
-// ropeBound is that of a rotation, whose terms are the pair's values times the
-// magnitude.
-var ropeBound = Bound{C: peak * 8, Why: "k is 2; an element up to 64 times the RMS of the terms, the pair's two values times the magnitude, off by 8 units: " +
-	"2.5 of the angle in an eighth of a turn (positions are multiplied as integers of 2^-64 turns: no position is too far), " +
-	"1.5 of the power series, 1 of the magnitude, 3 of products and sum"}
+var ropeBound = Bound{C: 12, Why: "k is 1, terms are the magnitude times the length of the pair, sqrt(a*a + b*b), at any position: " +
+	"angles are products of integers, in units of 2^-64 turns, so whole turns fall away exactly; cosine and sine are off by 3.7 units " +
+	"(2.4 of an angle of at most an eighth of a turn, 1.3 of the power series) and 1 of the magnitude, times |a| + |b|; products and sum by 2.4"}
 
 func ropeTable() []*Entry {
 	return []*Entry{{Op: graph.RoPE.String(), Kernel: "kernel_rope", When: "always", Bound: ropeBound}}
@@ -139,7 +137,7 @@ func (b *Backend) rope(n *graph.Node, in []graph.Operand, out graph.Operand) err
 	if a.NHead < 1 || n.Shape[0]%a.HeadDim != 0 || n.Shape[0]/a.HeadDim != a.NHead {
 		return refuse(n, "rows of %d, want head_dim %d * n_head %d", n.Shape[0], a.HeadDim, a.NHead)
 	}
-	size, err := sameSize(n, in, out)
+	size, err := sameSize(n, in[:1], out)
 	if err != nil || size == 0 {
 		return err
 	}

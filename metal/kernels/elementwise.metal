@@ -7,8 +7,11 @@ struct ElementParams {
     uint off; // of the second half, for swiglu_off
 };
 
-// exp stays finite: below -87 the result is of the order of 1e-36.
-inline float silu(float x) { return x / (1.0f + exp(min(-x, 87.0f))); }
+// exp stays finite; below -87 the result is less than 2e-36.
+inline float silu(float x) {
+    const float y = x / (1.0f + exp(min(-x, 87.0f)));
+    return x < -87.0f ? 0.0f : y;
+}
 
 inline float add(float a, float b) { return a + b; }
 inline float mul(float a, float b) { return a * b; }
