@@ -1,5 +1,6 @@
 // What follows the fused projection of one token: bias, norm of the query and key
 // heads, rotation, and the stores to the KV cache.
+#include "norm.h"
 #include "rope.h"
 
 struct EpilogueParams {
@@ -58,11 +59,8 @@ inline void epilogue(device const float *bias, device const float *norm, device 
     }
     if (!is_value) {
         if (p.normed != 0) {
-            float sum = 0.0f;
-            for (uint i = lane; i < hd; i += 32) {
-                sum += head[i] * head[i];
-            }
-            const float scale = rsqrt(simd_sum(sum) / float(hd) + p.eps);
+            const float sum = simd_sum(squares(head, hd, lane, 32));
+            const float scale = rsqrt(sum / float(hd) + p.eps);
             device const float *weight = group < heads ? norm : norm + hd;
             for (uint i = lane; i < hd; i += 32) {
                 head[i] = head[i] * scale * weight[i];

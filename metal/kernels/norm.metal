@@ -1,6 +1,6 @@
 // Root mean square norms of rows: y = x / sqrt(mean(x^2) + eps) [* weight]. By 32 or
 // 256 threads a row, and by one simdgroup for each head's row.
-#include "common.h"
+#include "norm.h"
 
 struct NormParams {
     uint cols;     // values of a row
@@ -8,24 +8,6 @@ struct NormParams {
     uint weighted; // 0: weight is bound to something else and not read
     float eps;
 };
-
-// The squares that one of stride lanes adds up: four sums, so that they do not wait
-// for each other.
-inline float squares(device const float *x, uint cols, uint first, uint stride) {
-    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    uint i = first;
-    for (; i + 3 * stride < cols; i += 4 * stride) {
-#pragma unroll
-        for (uint j = 0; j < 4; j++) {
-            const float v = x[i + j * stride];
-            sum[j] += v * v;
-        }
-    }
-    for (; i < cols; i += stride) {
-        sum[0] += x[i] * x[i];
-    }
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
 
 inline void scale_row(device const float *x, device const float *weight, device float *y, float scale,
                       constant NormParams &p, uint first, uint stride) {
