@@ -1,6 +1,7 @@
 package metal_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -84,7 +85,7 @@ func window(t testing.TB, b *metal.Backend, o graph.Operand) []byte {
 // runNode runs one node of one input and gives its output.
 func runNode(t testing.TB, b *metal.Backend, n *graph.Node, input []byte) []float64 {
 	t.Helper()
-	x, y := guarded(t, b, input), guarded(t, b, make([]byte, 4*n.Shape.Elements()))
+	x, y := guarded(t, b, input), guarded(t, b, bytes.Repeat([]byte{0xff}, 4*n.Shape.Elements())) // NaN
 	defer b.FreeBuffer(x.Buf)
 	defer b.FreeBuffer(y.Buf)
 	n.In = []*graph.Node{{Op: graph.Input, Name: "x"}}
@@ -248,16 +249,17 @@ func testTiers(t *testing.T, with *metal.Backend, launchedWith *[]*metal.Entry) 
 		if !s.gemm {
 			b, launched = without, launchedWithout
 		}
-		w := matrix(t, gguf.F16, 8, s.out, uint64(1000+i))
-		require.NoError(t, b.HoldWeight(w))
-		*launched = nil
-		x := gaussian(8*s.tokens, 2)
-		got := runNode(t, b, &graph.Node{Op: graph.MatMul, Type: gguf.F32, Shape: graph.Mat(s.out, s.tokens), Weight: w}, bytesOf(x))
-		require.Len(t, *launched, 1)
-		require.Equal(t, s.want, (*launched)[0].Variant, "%+v", s)
-		want, err := refs.MatMul(refs.Matrix{Type: w.Type, In: 8, Out: s.out, Data: w.Data}, refs.F64(x))
-		require.NoError(t, err)
-		require.InDeltaSlice(t, want, got, 1e-4)
+		for _, typ := range []gguf.Type{gguf.F16, gguf.Q8_0} {
+			w := matrix(t, typ, 32, s.out, uint64(1000+i))
+			require.NoError(t, b.HoldWeight(w))
+			*launched = nil
+			x := gaussian(32*s.tokens, 2)
+			got := runNode(t, b, &graph.Node{Op: graph.MatMul, Type: gguf.F32, Shape: graph.Mat(s.out, s.tokens), Weight: w}, bytesOf(x))
+			require.Equal(t, []*metal.Entry{metal.Lookup("mul_mat", typ.String(), s.want)}, *launched, "%+v", s)
+			want, err := refs.MatMul(refs.Matrix{Type: typ, In: 32, Out: s.out, Data: w.Data}, refs.F64(x))
+			require.NoError(t, err)
+			require.InDeltaSlice(t, want, got, 1e-3)
+		}
 	}
 }
 
