@@ -22,16 +22,21 @@ import (
 	"minfer/refs/dump/recorded"
 	"minfer/refs/llamacpp"
 	"minfer/suites"
+	"minfer/suites/attention"
 	"minfer/suites/dumps"
+	"minfer/suites/fusion"
 	"minfer/suites/graphs"
 	"minfer/suites/greedy"
+	"minfer/suites/kernels"
+	"minfer/suites/kv"
+	"minfer/suites/matmul"
 	"minfer/suites/ops"
 	"minfer/suites/safety"
 	"minfer/suites/tokenizer"
 )
 
 // allSuites are the suites by their order in `--suite all`.
-var allSuites = []suites.Suite{ops.Suite{}, graphs.Suite{}, tokenizer.Suite{}, dumps.Suite{}, greedy.Suite{}, safety.Suite{Open: softDevice(1)}}
+var allSuites = []suites.Suite{kernels.Suite{}, ops.Suite{}, matmul.Suite{}, attention.Suite{}, kv.Suite{}, fusion.Suite{}, graphs.Suite{}, tokenizer.Suite{}, dumps.Suite{}, greedy.Suite{}, safety.Suite{Open: softDevice(1)}}
 
 const usage = `
 mverify holds every execution path of the engine against its own reference.
@@ -44,7 +49,8 @@ usage: mverify --suite NAME[,NAME] [flags]
 
 suites: ops (each kernel), graph (splits, batches, threads), tokenizer, dumps
 (every node against llama.cpp), greedy (generated text), safety (launch cases
-under the sanitizer), all.
+under the sanitizer), all; on a Metal device also kernels (every pipeline
+compiles), matmul, attention, kv and fusion (every kernel against float64).
 exit codes: 0 all held, 1 something did not, 2 bad usage or input, 3 nothing ran.
 `
 

@@ -45,19 +45,16 @@ func (c *Elementwise) Build(r *rand.Rand) (*Problem, error) {
 		p.Node = single(c.Op, shape, input("a", gguf.F32, shape))
 		p.In = p.In[:1]
 		result.Want = refs.Silu(x)
-		result.Terms = siluTerms(x, result.Want)
 	case graph.SwiGLU:
 		result.Want = refs.SwiGLU(x, y)
-		result.Terms = siluTerms(x, result.Want)
 	case graph.Add:
 		result.Want = refs.Add(x, y)
-		result.Terms = refs.Add(eachSize(x), eachSize(y))
 	case graph.Mul:
 		result.Want = refs.Mul(x, y)
-		result.Terms = eachSize(result.Want)
 	default:
 		return nil, fmt.Errorf("no elementwise op: %v", c.Op)
 	}
+	result.Terms = refs.RMS(result.Want)
 	p.Results = []Result{result}
 	// An element that is left out keeps its neighbour's value, or none.
 	for i := range result.Want {
@@ -78,14 +75,4 @@ func without(op graph.Op, a float64) float64 {
 		return a / (1 + math.Exp(-a))
 	}
 	return a
-}
-
-// siluTerms is what the error of a value with a sigmoid in it is relative to: the
-// value, once for the roundings and once for each unit of the exponent.
-func siluTerms(x, y []float64) []float64 {
-	t := make([]float64, len(x))
-	for i := range x {
-		t[i] = math.Abs(y[i]) * (1 + math.Abs(x[i]))
-	}
-	return t
 }

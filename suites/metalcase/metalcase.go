@@ -116,14 +116,16 @@ type Result struct {
 	Type  gguf.Type
 	Want  []float64
 	// K and Terms are the op's in the tolerance: how many products a value sums, and
-	// the RMS of those products, one number for all values or one for each.
-	K     float64
-	Terms []float64
+	// their RMS.
+	K, Terms float64
 	// Rounding is what the type that a value is stored as may add, for each value;
 	// nil for nothing.
 	Rounding []float64
 	// Exact results must be equal whatever the kernel's bound.
 	Exact bool
+	// From and To are the window of the values that the node computes; the rest must
+	// be equal. To 0 is all of them.
+	From, To int
 }
 
 // Edge is one fault at an edge of the reference: By is how far it moves value At

@@ -76,7 +76,7 @@ func (c *QkNorm) Build(r *rand.Rand) (*Problem, error) {
 }
 
 // normProblem normalises rows of d values. A result is its value times the root
-// of a sum, all of whose terms are positive: what it is relative to is itself.
+// of a sum, all of whose terms are positive: its terms are itself.
 func normProblem(r *rand.Rand, n *graph.Node, d, rows int, noWeight bool) *Problem {
 	x := normRows(r, d, rows)
 	var weight []float64
@@ -87,7 +87,7 @@ func normProblem(r *rand.Rand, n *graph.Node, d, rows int, noWeight bool) *Probl
 	}
 	values := refs.F64(x)
 	want := refs.RmsNorm(values, d, float64(n.Attr.Eps), weight)
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x)}, Results: []Result{{Type: gguf.F32, Want: want, K: 1, Terms: eachSize(want)}}}
+	p := &Problem{Node: n, In: [][]byte{floatBytes(x)}, Results: []Result{{Type: gguf.F32, Want: want, K: 1, Terms: refs.RMS(want)}}}
 	for e := range d {
 		if !normEdge(e, d) {
 			continue
@@ -97,9 +97,14 @@ func normProblem(r *rand.Rand, n *graph.Node, d, rows int, noWeight bool) *Probl
 			rest := append([]float64(nil), values[row*d:(row+1)*d]...)
 			rest[e] = 0
 			y := refs.RmsNorm(rest, d, float64(n.Attr.Eps), weight)
-			other := (e + 1) % d // any other stands for all: the factor is one
+			other := row * d // all others move by one factor
+			for i := row * d; i < (row+1)*d; i++ {
+				if i != row*d+e && math.Abs(want[i]) >= math.Abs(want[other]) || other == row*d+e {
+					other = i
+				}
+			}
 			p.Edges = append(p.Edges,
-				Edge{What: "leaving out element", N: e, At: row*d + other, By: y[other] - want[row*d+other]})
+				Edge{What: "leaving out element", N: e, At: other, By: y[other-row*d] - want[other]})
 		}
 	}
 	for row := range rows {

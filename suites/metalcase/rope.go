@@ -100,7 +100,7 @@ func (c *Rope) Build(r *rand.Rand) (*Problem, error) {
 	values := refs.F64(x)
 	want := refs.RoPE(values, c.HD, pos, ref)
 	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes(pos)}}
-	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: ropeTerms(values, c.HD, pos, ref)}}
+	p.Results = []Result{{Type: gguf.F32, Want: want, K: 2, Terms: ropeTerms(values, c.HD, ref)}}
 
 	// The tokens turned as if each were one position further, and not at all.
 	further := make([]int32, len(pos))
@@ -144,31 +144,21 @@ func pairOf(p refs.Rope, k int) (a, b int) {
 	return 2 * k, 2*k + 1
 }
 
-// ropeTerms is what the error of a rotated value is relative to: the size of its
-// pair, once for the products and once for each radian of the angle, which float32
-// knows to a relative error only. A channel that is copied has none.
-func ropeTerms(x []float64, hd int, pos []int32, p refs.Rope) []float64 {
-	terms := make([]float64, len(x))
-	width := len(x) / len(pos)
-	for r := range pos {
+// ropeTerms is the RMS of the values that rotate, times the rotation's magnitude.
+func ropeTerms(x []float64, hd int, p refs.Rope) float64 {
+	var terms []float64
+	for h := 0; h < len(x); h += hd {
 		for k := range p.NDims / 2 {
 			a, b := pairOf(p, k)
-			angle := float64(pos[r]) * math.Pow(p.FreqBase, -2*float64(k)/float64(p.NDims))
-			if p.Factors != nil {
-				angle /= p.Factors[k]
-			}
-			if p.ExtFactor == 0 {
-				angle *= p.FreqScale
-			}
-			magnitude := p.AttnFactor
-			if p.ExtFactor != 0 {
-				magnitude *= 1 + 0.1*math.Log(1/p.FreqScale)
-			}
-			for h := r * width; h < (r+1)*width; h += hd {
-				size := math.Hypot(x[h+a], x[h+b]) * magnitude * (1 + math.Abs(angle))
-				terms[h+a], terms[h+b] = size, size
-			}
+			terms = append(terms, x[h+a], x[h+b])
 		}
 	}
-	return terms
+	return refs.RMS(terms) * ropeMagnitude(p)
+}
+
+func ropeMagnitude(p refs.Rope) float64 {
+	if p.ExtFactor == 0 {
+		return p.AttnFactor
+	}
+	return p.AttnFactor * (1 + 0.1*math.Log(1/p.FreqScale))
 }

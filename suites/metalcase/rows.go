@@ -59,17 +59,7 @@ func (c *GetRows) Build(r *rand.Rand) (*Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A value is the difference of two products, whose sizes a row's largest value
-	// stands for.
-	terms := make([]float64, len(want))
-	for i := range ids {
-		row := want[i*c.D : (i+1)*c.D]
-		size := math.Abs(row[largest(row, 0, 1)])
-		for e := range row {
-			terms[i*c.D+e] = size
-		}
-	}
-	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: terms}}
+	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: refs.RMS(want)}}
 	for e := range c.D {
 		at := largest(want, e, c.D)
 		p.Edges = append(p.Edges, Edge{What: "leaving out element", N: e, At: at, By: want[at]})
@@ -164,14 +154,18 @@ func (c *KvStore) Build(r *rand.Rand) (*Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Results = []Result{{Place: place, Type: c.Type, Want: want, K: 1, Terms: []float64{0}, Exact: true}}
-	for i, at := range pos {
-		row := int(at) * width
-		for e := range width {
-			if edge(e, width) {
-				p.Edges = append(p.Edges, Edge{What: "leaving out channel", N: e, At: row + e, By: want[row+e] - old[row+e]})
-			}
+	p.Results = []Result{{Place: place, Type: c.Type, Want: want, Exact: true}}
+	for e := range width {
+		if !edge(e, width) {
+			continue
 		}
+		for _, cell := range pos {
+			at := int(cell)*width + e
+			p.Edges = append(p.Edges, Edge{What: "leaving out channel", N: e, At: at, By: want[at] - old[at]})
+		}
+	}
+	for i, cell := range pos {
+		row := int(cell) * width
 		j, by := farthest(want[row:row+width], old[row:row+width])
 		p.Edges = append(p.Edges, Edge{What: "leaving out row", N: i, At: row + j, By: by})
 	}

@@ -23,15 +23,16 @@ func (r *Result) tolerance(b metal.Bound) []float64 {
 		return []float64{0}
 	}
 	limit := most * math.Max(1, refs.RMS(r.Want))
-	one := func(terms float64) float64 {
-		return math.Min(limit, (b.C*unit+b.Staging)*math.Sqrt(r.K)*terms+b.Absolute)
-	}
-	if len(r.Terms) == 1 && r.Rounding == nil {
-		return []float64{one(r.Terms[0])}
+	one := math.Min(limit, (b.C*unit+b.Staging)*math.Sqrt(r.K)*r.Terms+b.Absolute)
+	if r.Rounding == nil && r.To == 0 {
+		return []float64{one}
 	}
 	all := make([]float64, len(r.Want))
 	for i := range all {
-		all[i] = one(r.Terms[min(i, len(r.Terms)-1)])
+		if r.To > 0 && (i < r.From || i >= r.To) {
+			continue
+		}
+		all[i] = one
 		if r.Rounding != nil {
 			all[i] += r.Rounding[i]
 		}

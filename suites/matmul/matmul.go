@@ -1,0 +1,123 @@
+// Package matmul is the suite of matrix products on the Metal path: every weight
+// type in each of the three tiers, at the tails of every tile and at the sizes of
+// real models.
+package matmul
+
+import (
+	"minfer/engine/gguf"
+	"minfer/harness"
+	"minfer/suites"
+	"minfer/suites/metalcase"
+)
+
+// Suite is the suite `matmul`.
+type Suite struct{}
+
+// Name is "matmul".
+func (Suite) Name() string { return "matmul" }
+
+// Ops are the ops whose dispatch-table entries the suite covers.
+func (Suite) Ops() []string { return []string{"mul_mat"} }
+
+// Cases lists the tier's cases; there are none for a device that is not Metal's.
+func (s Suite) Cases(env *suites.Env) ([]harness.Case, error) {
+	if env.Device.Open == nil {
+		return nil, nil
+	}
+	return metalcase.Cases(env, s.Name(), s.Ops(), list(env.Tier)), nil
+}
+
+// budget is the most multiply-adds of one case.
+func budget(tier suites.Tier) int64 {
+	return [...]int64{1_300_000, 20_000_000, 200_000_000}[tier]
+}
+
+var types = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K}
+
+var (
+	// Rows of weights: the tails of the gemm's 64, of the single tier's 8 and the
+	// multi tier's 2, 1, primes, and those from which the gemm takes two tokens.
+	ms = []int{1, 2, 3, 7, 8, 9, 31, 63, 64, 65, 127, 896, 2048, 2053}
+	// Tokens: the tails of the gemm's 32 and both sides of its threshold.
+	ns = []int{1, 2, 8, 9, 15, 16, 31, 32, 33, 64, 65}
+	// Lengths of the sums, in blocks, and of real models.
+	blocks = []int{1, 2, 3, 5, 7}
+	real   = []int{896, 1536, 3584, 4864, 18944}
+	plain  = []int{1, 7, 31, 33, 77} // of types without blocks, instead
+)
+
+// length is choice i of a sum's length for a type, 0 where it is not whole blocks.
+func length(t gguf.Type, i int) int {
+	block := t.BlockSize()
+	switch {
+	case i >= len(blocks):
+		if k := real[i-len(blocks)]; k%block == 0 {
+			return k
+		}
+		return 0
+	case block == 1:
+		return plain[i]
+	}
+	return blocks[i] * block
+}
+
+// The factors of the covering array.
+const (
+	factorType = iota
+	factorM
+	factorN
+	factorK
+	factorBias
+	factorGEMM
+)
+
+func list(tier suites.Tier) []metalcase.Case {
+	levels := []int{len(types), len(ms), len(ns), len(blocks) + len(real), 2, 2}
+	least := func(row []int, f int, sizes []int) int {
+		if row[f] >= 0 {
+			return sizes[row[f]]
+		}
+		return 1
+	}
+	allowed := func(row []int) bool {
+		k := 1
+		if row[factorK] >= 0 {
+			k = 0
+			for i, t := range types {
+				if row[factorType] < 0 || row[factorType] == i {
+					if l := length(t, row[factorK]); l > 0 && (k == 0 || l < k) {
+						k = l
+					}
+				}
+			}
+			if k == 0 {
+				return false
+			}
+		} else if row[factorType] >= 0 {
+			k = length(types[row[factorType]], 0)
+		}
+		return int64(least(row, factorM, ms))*int64(least(row, factorN, ns))*int64(k) <= budget(tier)
+	}
+	// Each type in each tier, whatever else.
+	var seeds [][]int
+	for t := range types {
+		for _, n := range []int{0, 1, 4} { // single, multi, gemm by its tokens
+			seeds = append(seeds, []int{t, -1, n, -1, -1, 0})
+		}
+		seeds = append(seeds, []int{t, 12, 1, -1, -1, 0}) // gemm by its outputs
+	}
+	var cases []metalcase.Case
+	for _, row := range metalcase.Pairwise(levels, seeds, allowed) {
+		c := &metalcase.MulMat{Type: types[row[factorType]], M: ms[row[factorM]], N: ns[row[factorN]],
+			K: length(types[row[factorType]], row[factorK]), Bias: row[factorBias] == 1}
+		if row[factorGEMM] == 1 {
+			c.Levers = metalcase.Setting{"MINFER_GEMM=0"}
+		}
+		cases = append(cases, c)
+	}
+	return append(cases,
+		&metalcase.MulMat{Type: gguf.Q4_K, M: 4, N: 1, K: 96}, // refused: not whole blocks
+		&metalcase.MulMat{Type: gguf.Q8_0, M: 4, N: 3, K: 33},
+		&metalcase.MulMat{Type: gguf.Q4_0, M: 33, N: 1, K: 64, Levers: metalcase.Setting{"MINFER_WEIGHT_COPY=1"}},
+	)
+}

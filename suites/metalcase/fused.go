@@ -1,0 +1,355 @@
+package metalcase
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"minfer/engine/gguf"
+	"minfer/engine/graph"
+	"minfer/harness"
+	"minfer/refs"
+)
+
+// FusedQKV is the decode fusion of the three projections of one token: q comes
+// out rotated, k rotated and v go to the cache. With Norm the heads of q and k are
+// normalised before they rotate.
+type FusedQKV struct {
+	Type               gguf.Type // of the weights
+	K                  int       // in_dim
+	HD, Heads, HeadsKV int
+	Cache              gguf.Type
+	Cells, Pos         int
+	Bias, Norm         bool
+	Mode               graph.RopeMode
+	Factors            bool
+}
+
+// ID implements [Case].
+func (c *FusedQKV) ID() (string, []harness.Param) {
+	mode := "norm"
+	if c.Mode == graph.RopeNeox {
+		mode = "neox"
+	}
+	p := []harness.Param{harness.P("type", c.Type), harness.P("k", c.K), harness.P("hd", c.HD), harness.P("n_head", c.Heads), harness.P("n_head_kv", c.HeadsKV),
+		harness.P("kv_type", c.Cache), harness.P("cells", c.Cells), harness.P("pos", c.Pos), harness.P("mode", mode)}
+	if c.Bias {
+		p = append(p, harness.P("bias", true))
+	}
+	if c.Factors {
+		p = append(p, harness.P("freq_factors", true))
+	}
+	return c.op().String(), p
+}
+
+func (c *FusedQKV) op() graph.Op {
+	if c.Norm {
+		return graph.FusedQkvNorm
+	}
+	return graph.FusedQKV
+}
+
+// Work implements [Case].
+func (c *FusedQKV) Work() int64 { return product(c.K, c.HD, c.Heads+2*c.HeadsKV) }
+
+// Setting implements [Case].
+func (c *FusedQKV) Setting() Setting { return nil }
+
+// Refusal implements [Case].
+func (c *FusedQKV) Refusal() string {
+	switch {
+	case c.K%c.Type.BlockSize() != 0:
+		return fmt.Sprint(c.K)
+	case c.HD%c.Cache.BlockSize() != 0:
+		return fmt.Sprint(c.HD)
+	}
+	return ""
+}
+
+// Build implements [Case].
+func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
+	qRows, kvRows := c.HD*c.Heads, c.HD*c.HeadsKV
+	rows := qRows + 2*kvRows
+	inDim := (c.K + c.Type.BlockSize() - 1) / c.Type.BlockSize() * c.Type.BlockSize()
+	data, err := weights(r, c.Type, inDim, rows)
+	if err != nil {
+		return nil, err
+	}
+	x := activations(r, c.K, 1)
+	n := single(c.op(), graph.Mat(qRows, 1), input("x", gguf.F32, graph.Mat(c.K, 1)), input("pos", gguf.I32, graph.Vec(1)))
+	n.Weight = &graph.Weight{Name: "blk.0.attn_qkv.weight", Type: c.Type, Shape: graph.Mat(c.K, rows), Data: data}
+	rope := &Rope{Mode: c.Mode, HD: c.HD, Dims: c.HD, Base: 1e6, Factors: c.Factors}
+	if c.HD%2 != 0 {
+		rope.Dims = c.HD - 1
+	}
+	params, ref, factors := rope.params(r)
+	n.Attr = graph.Attr{HeadDim: c.HD, NHead: c.Heads, NHeadKV: c.HeadsKV, Rope: params, Eps: 1e-6}
+	if factors != nil {
+		n.Factors = vector("rope_freqs.weight", factors)
+	}
+	cacheWidth := (kvRows + c.Cache.BlockSize() - 1) / c.Cache.BlockSize() * c.Cache.BlockSize()
+	kBytes, kOld, err := stored(c.Cache, activations(r, cacheWidth, c.Cells))
+	if err != nil {
+		return nil, err
+	}
+	vBytes, vOld, err := stored(c.Cache, activations(r, cacheWidth, c.Cells))
+	if err != nil {
+		return nil, err
+	}
+	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes([]int32{int32(c.Pos)})}, Cache: &Cache{
+		KV: graph.KV{Type: c.Cache, Capacity: c.Cells, KWidth: kvRows, VWidth: kvRows}, K: kBytes, V: vBytes}}
+	var bias, norm []float32
+	if c.Bias {
+		bias = activations(r, rows, 1)
+		n.Bias = vector("blk.0.attn_qkv.bias", bias)
+	}
+	if c.Norm {
+		norm = activations(r, c.HD, 2)
+		n.Norm = vector("blk.0.attn_qk_norm.weight", norm)
+	}
+	if c.Refusal() != "" {
+		return p, nil
+	}
+	all, err := newProduct(refs.Matrix{Type: c.Type, In: c.K, Out: rows, Data: data}, refs.F64(x))
+	if err != nil {
+		return nil, err
+	}
+	f := &fusedReference{c: c, rope: ref, bias: refs.F64(bias), norm: refs.F64(norm)}
+	q, k, v := f.forward(all.y)
+	kRow, err := refs.RoundKV(c.Cache, k)
+	if err != nil {
+		return nil, err
+	}
+	vRow, err := refs.RoundKV(c.Cache, v)
+	if err != nil {
+		return nil, err
+	}
+	kAll, vAll := append([]float64(nil), kOld...), append([]float64(nil), vOld...)
+	copy(kAll[c.Pos*kvRows:], kRow)
+	copy(vAll[c.Pos*kvRows:], vRow)
+	terms, at := all.terms*f.factor, c.Pos*kvRows
+	p.Results = []Result{
+		{Type: gguf.F32, Want: q, K: float64(c.K), Terms: terms},
+		{Place: Keys, Type: c.Cache, Want: kAll, K: float64(c.K), Terms: terms, Rounding: storeRounding(c.Cache, kAll, kRow, at), From: at, To: at + kvRows},
+		{Place: Values, Type: c.Cache, Want: vAll, K: float64(c.K), Terms: terms, Rounding: storeRounding(c.Cache, vAll, vRow, at), From: at, To: at + kvRows},
+	}
+	p.Edges = c.edges(all, f, q, kAll, vAll, kOld, vOld)
+	return p, nil
+}
+
+// fusedReference is what follows the product.
+type fusedReference struct {
+	c          *FusedQKV
+	rope       refs.Rope
+	bias, norm []float64
+	factor     float64 // by which the norm stretches an error of the product
+}
+
+// forward gives the rotated q and k, and v, of the product's rows.
+func (f *fusedReference) forward(y []float64) (q, k, v []float64) {
+	c := f.c
+	if c.Bias {
+		y = refs.Add(y, f.bias)
+	}
+	qRows, kvRows := c.HD*c.Heads, c.HD*c.HeadsKV
+	q, k, v = y[:qRows], y[qRows:qRows+kvRows], y[qRows+kvRows:]
+	f.factor = 1
+	if c.Norm {
+		eps := float64(float32(1e-6))
+		weights := math.Abs(f.norm[largest(f.norm, 0, 1)])
+		for h := 0; h < qRows+kvRows; h += c.HD {
+			f.factor = math.Max(f.factor, weights/math.Sqrt(math.Pow(refs.RMS(y[h:h+c.HD]), 2)+eps))
+		}
+		q = refs.QkNorm(q, c.HD, eps, f.norm[:c.HD])
+		k = refs.QkNorm(k, c.HD, eps, f.norm[c.HD:])
+	}
+	pos := []int32{int32(c.Pos)}
+	return refs.RoPE(q, c.HD, pos, f.rope), refs.RoPE(k, c.HD, pos, f.rope), v
+}
+
+// storeRounding is what rounding to the cache's type may add to an error of the
+// value: a value near the middle between two steps goes to the other one.
+func storeRounding(t gguf.Type, region, row []float64, at int) []float64 {
+	if t == gguf.F32 {
+		return nil
+	}
+	all := make([]float64, len(region))
+	for i, v := range row {
+		switch t {
+		case gguf.F16: // a unit in the last place, and the least half
+			all[at+i] = math.Abs(v)/1024 + 1.0/(1<<24)
+		case gguf.Q8_0: // a step, and a unit of the scale
+			block := row[i/32*32 : i/32*32+32]
+			all[at+i] = math.Abs(block[largest(block, 0, 1)]) * (1.0/127 + 1.0/1024)
+		}
+	}
+	return all
+}
+
+// edges leaves elements and blocks out of the product's sum, and rows, heads and
+// the steps that follow out of the result.
+func (c *FusedQKV) edges(all *matProduct, f *fusedReference, q, k, v, kOld, vOld []float64) []Edge {
+	var list []Edge
+	at := c.Pos * c.HD * c.HeadsKV
+	// moved compares a faulty product with the right one where it moves the output.
+	moved := func(what string, n int, y []float64) {
+		q2, _, _ := f.forward(y)
+		i, by := farthest(q, q2)
+		list = append(list, Edge{What: what, N: n, At: i, By: by})
+	}
+	row0 := all.rows[0]
+	for e := range c.K {
+		if !edge(e, c.K) {
+			continue
+		}
+		y := append([]float64(nil), all.y...)
+		y[0] -= row0[e] * all.x[e]
+		y[1] -= all.rows[1][e] * all.x[e]
+		moved("leaving out element", e, y)
+	}
+	for b := 0; b < c.K; b += 32 {
+		y := append([]float64(nil), all.y...)
+		y[0] -= all.part(0, 0, b)
+		y[1] -= all.part(1, 0, b)
+		moved("leaving out block", b/32, y)
+	}
+	for h := range c.Heads {
+		i := h*c.HD + largest(q[h*c.HD:(h+1)*c.HD], 0, 1)
+		list = append(list, Edge{What: "leaving out head", N: h, At: i, By: q[i]})
+	}
+	for h := range c.HeadsKV {
+		for result, pair := range [][2][]float64{Keys: {k, kOld}, Values: {v, vOld}} {
+			if result == 0 {
+				continue
+			}
+			from := at + h*c.HD
+			i, by := farthest(pair[0][from:from+c.HD], pair[1][from:from+c.HD])
+			list = append(list, Edge{What: "not storing " + placeNames[result] + " head", N: h, Result: result, At: from + i, By: by})
+		}
+	}
+	// The steps after the product.
+	plain := append([]float64(nil), all.y...)
+	if c.Bias {
+		moved("leaving out bias", 0, refs.Add(plain, scaled(f.bias, -1)))
+	}
+	if c.Pos > 0 {
+		still := *f
+		cc := *c
+		cc.Pos = 0
+		still.c = &cc
+		q2, _, _ := still.forward(all.y)
+		i, by := farthest(q, q2)
+		list = append(list, Edge{What: "leaving out rotation", At: i, By: by})
+	}
+	if c.Norm {
+		without := *f
+		cc := *c
+		cc.Norm = false
+		without.c = &cc
+		q2, _, _ := without.forward(all.y)
+		i, by := farthest(q, q2)
+		list = append(list, Edge{What: "leaving out norm", At: i, By: by})
+	}
+	return list
+}
+
+func scaled(x []float64, by float64) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = v * by
+	}
+	return y
+}
+
+// FusedFFN is the decode fusion of gate, up and their product for one token.
+type FusedFFN struct {
+	Type gguf.Type
+	K    int // in_dim
+	FF   int // n_ff
+}
+
+// ID implements [Case].
+func (c *FusedFFN) ID() (string, []harness.Param) {
+	return graph.FusedFFN.String(), []harness.Param{harness.P("type", c.Type), harness.P("k", c.K), harness.P("n_ff", c.FF)}
+}
+
+// Work implements [Case].
+func (c *FusedFFN) Work() int64 { return product(2, c.K, c.FF) }
+
+// Setting implements [Case].
+func (c *FusedFFN) Setting() Setting { return nil }
+
+// maxFusedFF is metal.MaxFusedFF, restated: the limit is part of the design.
+const maxFusedFF = 16384
+
+// Refusal implements [Case].
+func (c *FusedFFN) Refusal() string {
+	switch {
+	case c.FF > maxFusedFF:
+		return fmt.Sprint(c.FF)
+	case c.K%c.Type.BlockSize() != 0:
+		return fmt.Sprint(c.K)
+	}
+	return ""
+}
+
+// Build implements [Case].
+func (c *FusedFFN) Build(r *rand.Rand) (*Problem, error) {
+	inDim := (c.K + c.Type.BlockSize() - 1) / c.Type.BlockSize() * c.Type.BlockSize()
+	data, err := weights(r, c.Type, inDim, 2*c.FF)
+	if err != nil {
+		return nil, err
+	}
+	x := activations(r, c.K, 1)
+	n := single(graph.FusedFFN, graph.Mat(c.FF, 1), input("x", gguf.F32, graph.Mat(c.K, 1)))
+	n.Weight = &graph.Weight{Name: "blk.0.ffn_gate_up.weight", Type: c.Type, Shape: graph.Mat(c.K, 2*c.FF), Data: data}
+	p := &Problem{Node: n, In: [][]byte{floatBytes(x)}}
+	if c.Refusal() != "" {
+		return p, nil
+	}
+	all, err := newProduct(refs.Matrix{Type: c.Type, In: c.K, Out: 2 * c.FF, Data: data}, refs.F64(x))
+	if err != nil {
+		return nil, err
+	}
+	gate, up := all.y[:c.FF], all.y[c.FF:]
+	want := refs.SwiGLU(gate, up)
+	most := math.Max(1, math.Abs(all.y[largest(all.y, 0, 1)]))
+	p.Results = []Result{{Type: gguf.F32, Want: want, K: float64(c.K), Terms: all.terms * most}}
+
+	// Elements and blocks of the product's sum show where gate and up are largest.
+	best := largest(want, 0, 1)
+	g, err := all.m.Row(best)
+	if err != nil {
+		return nil, err
+	}
+	u, err := all.m.Row(c.FF + best)
+	if err != nil {
+		return nil, err
+	}
+	silu := func(v float64) float64 { return v / (1 + math.Exp(-v)) }
+	without := func(from, to int) float64 {
+		dg, du := 0.0, 0.0
+		for i := from; i < min(to, c.K); i++ {
+			dg += g[i] * all.x[i]
+			du += u[i] * all.x[i]
+		}
+		return silu(gate[best]-dg)*(up[best]-du) - want[best]
+	}
+	for e := range c.K {
+		if edge(e, c.K) {
+			p.Edges = append(p.Edges, Edge{What: "leaving out element", N: e, At: best, By: without(e, e+1)})
+		}
+	}
+	for b := 0; b < c.K; b += 32 {
+		p.Edges = append(p.Edges, Edge{What: "leaving out block", N: b / 32, At: best, By: without(b, b+32)})
+	}
+	for o := range c.FF {
+		if o%tile == 0 || o%tile == tile-1 || o == c.FF-1 {
+			// A row's result is near zero where its gate is far below; the tile's largest shows.
+			from := o / tile * tile
+			at := from + largest(want[from:min(from+tile, c.FF)], 0, 1)
+			p.Edges = append(p.Edges, Edge{What: "leaving out tile of rows", N: o / tile, At: at, By: want[at]})
+		}
+	}
+	return p, nil
+}
