@@ -17,6 +17,7 @@ import (
 	"minfer/metal"
 	"minfer/metal/mtl"
 	"minfer/metal/mtl/soft"
+	"minfer/metal/mtl/soft/san"
 	"minfer/refs"
 )
 
@@ -165,6 +166,24 @@ var prompts = []*prompt{
 	{typ: gguf.Q8_0, nHead: 2, nHeadKV: 1, hd: 128, nKV: 40, pos: promptScattered(9, 40)},
 }
 
+// strictPipelines are compiled once for the tests of this file, and kept.
+var strictPipelines = sync.OnceValues(func() (mtl.Device, *metal.Pipelines) {
+	dev, err := soft.New(soft.Options{Mode: san.Strict})
+	if err != nil {
+		panic(err)
+	}
+	p, err := metal.Compile(dev, nil)
+	if err != nil {
+		panic(err)
+	}
+	return dev, p
+})
+
+func newPrefillRig(t *testing.T) *attnRig {
+	dev, p := strictPipelines()
+	return &attnRig{t: t, dev: dev, pipelines: p}
+}
+
 // staged is the type that a kernel sees of a cache, and what is launched first.
 func (p *prompt) staged() (gguf.Type, []string) {
 	if p.typ == gguf.Q8_0 {
@@ -174,7 +193,7 @@ func (p *prompt) staged() (gguf.Type, []string) {
 }
 
 func TestPrefillFlash(t *testing.T) {
-	r := newAttnRig(t)
+	r := newPrefillRig(t)
 	b := r.backend(nil)
 	worst := 0.0
 	for _, p := range prompts {
@@ -190,7 +209,7 @@ func TestPrefillFlash(t *testing.T) {
 }
 
 func TestPrefillParallel(t *testing.T) {
-	r := newAttnRig(t)
+	r := newPrefillRig(t)
 	b := r.backend(func(l *lever.Levers) { l.NoPrefillFlash = true })
 	worst := 0.0
 	// Heads of other sizes come here with flash on, too. The last one has more
@@ -221,7 +240,7 @@ func TestPrefillParallel(t *testing.T) {
 
 // The variants agree on one prompt within both of their bounds.
 func TestPrefillVariantsAgree(t *testing.T) {
-	r := newAttnRig(t)
+	r := newPrefillRig(t)
 	p := &prompt{typ: gguf.F16, nHead: 14, nHeadKV: 2, hd: 64, nKV: 300, pos: promptFrom(150, 41)}
 	variants := []string{"prefill_flash_64", "parallel_output", "classic"}
 	var results [][]float32
@@ -245,7 +264,7 @@ func TestPrefillVariantsAgree(t *testing.T) {
 // A row's bits do not depend on which rows are beside it: what a prompt gives in
 // one batch it gives in two.
 func TestPrefillRowsAreIndependent(t *testing.T) {
-	r := newAttnRig(t)
+	r := newPrefillRig(t)
 	all := &prompt{typ: gguf.F32, nHead: 6, nHeadKV: 2, hd: 64, nKV: 130, pos: promptFrom(90, 40)}
 	for _, noFlash := range []bool{false, true} {
 		b := r.backend(func(l *lever.Levers) { l.NoPrefillFlash = noFlash })
