@@ -123,7 +123,13 @@ func (b *Backend) Synchronize() error {
 	}
 	cb := b.cb
 	b.cb = nil
-	return b.submit(cb)
+	err := b.submit(cb)
+	if b.o.Poison && err == nil {
+		for _, h := range b.scratchs {
+			b.poison(h.mem)
+		}
+	}
+	return err
 }
 
 func (b *Backend) submit(cb mtl.CommandBuffer) error {

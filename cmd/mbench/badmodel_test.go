@@ -103,7 +103,7 @@ func try(t *testing.T, dir string, m gguf.Model) (stdout, line string) {
 	path := filepath.Join(dir, "m.gguf")
 	_, err := gguf.Write(path, m, gguf.WriteOptions{})
 	require.NoError(t, err)
-	code, out, errs := mbench(t, "run", "--model", path, "--prompt", "Ab", "-n", "3", "--threads", "1", "--ignore-eos")
+	code, out, errs := mbench(t, "run", "--device", "cpu", "--model", path, "--prompt", "Ab", "-n", "3", "--threads", "1", "--ignore-eos")
 	if code == harness.ExitHeld {
 		return out, ""
 	}

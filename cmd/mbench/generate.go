@@ -41,7 +41,7 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	set.StringVar(&prompt, "prompt", "", "text to continue")
 	set.StringVar(&file, "prompt-file", "", "read the prompt from this file")
 	set.IntVarP(&n, "n", "n", 64, "tokens to generate; -1 for as many as the context allows")
-	set.StringVar(&device, "device", "cpu", "what runs the model: cpu, or soft for the software Metal device")
+	set.StringVar(&device, "device", "", "what runs the model: cpu, or soft for the software Metal device; without it a GPU where there is one, else cpu")
 	set.IntVar(&nCtx, "ctx", 0, "context in tokens; 0 is the model's own, at most 4096")
 	set.IntVar(&batch, "batch", 0, "most tokens of the prompt in one pass; 0 is 512")
 	set.IntVar(&threads, "threads", 0, "threads; 0 is one per core")
@@ -101,6 +101,10 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	asked := device != ""
+	if !asked {
+		device = "cpu" // no device of a GPU is in this build
+	}
 	dev, err := cli.Device(device, cli.DeviceOptions{Levers: levers})
 	if err != nil {
 		return 0, err
@@ -112,7 +116,7 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		return 0, err
 	}
 	so := session.Options{Backends: backends, NCtx: nCtx, Batch: batch, Notes: s.Stderr}
-	if so.KVType, err = hold(s, m, backends[0], levers); err != nil {
+	if so.KVType, err = hold(m, backends[0], levers); err != nil {
 		return 0, err
 	}
 	so.FuseQKV, so.FuseFFN = !levers.NoFuseQKV, !levers.NoFuseFFN
@@ -143,6 +147,13 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if room := ses.NCtx(); len(ids) > room {
 		return 0, fmt.Errorf("the prompt has %d tokens: the context of %d tokens has room for %d", len(ids), room, room)
 	}
+	if b, ok := backends[0].(*metal.Backend); ok {
+		fmt.Fprintln(s.Stderr, metal.StartLine(b.Device()))
+	} else if levers.DisableMPS {
+		fmt.Fprintln(s.Stderr, metal.DisabledLine)
+	} else if !asked {
+		fmt.Fprintln(s.Stderr, metal.UnavailableLine)
+	}
 	fmt.Fprint(s.Stdout, prompt)
 	start := time.Now()
 	var first time.Time
@@ -172,9 +183,9 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	return harness.ExitHeld, nil
 }
 
-// hold gives the first backend the model's weights where it holds its own, says
-// what runs, and chooses the type of the KV cache.
-func hold(s cli.Streams, m *model.Model, first graph.Backend, l lever.Levers) (graph.DType, error) {
+// hold gives the first backend the model's weights where it holds its own, and
+// chooses the type of the KV cache.
+func hold(m *model.Model, first graph.Backend, l lever.Levers) (graph.DType, error) {
 	kvType := gguf.F16
 	if l.CacheType != "" {
 		var err error
@@ -182,16 +193,12 @@ func hold(s cli.Streams, m *model.Model, first graph.Backend, l lever.Levers) (g
 			return 0, err
 		}
 	}
-	b, ok := first.(*metal.Backend)
-	if ok {
-		fmt.Fprintln(s.Stderr, metal.StartLine(b.Device()))
+	if b, ok := first.(*metal.Backend); ok {
 		kvType = metal.CacheType(m.NLayer, m.KWidth(), l)
 		m.Concatenate(!l.NoFuseQKV, !l.NoFuseFFN)
 		if err := m.Hold(b); err != nil {
 			return 0, err
 		}
-	} else if l.DisableMPS {
-		fmt.Fprintln(s.Stderr, metal.DisabledLine)
 	}
 	if !first.SupportsOp(graph.Attn, kvType) {
 		return 0, fmt.Errorf("cache type %s: %s attends over f16 and f32 caches only", kvType, first.Name())

@@ -28,8 +28,9 @@ const usingMetal = `MPS: using Metal on Software Metal device \(\d+ threads?\) \
 // The embedded model on the software device: what runs is said, a forward pass is
 // one split, and the text is that of the CPU, whose margins are wide here.
 func TestRunOnSoft(t *testing.T) {
-	code, want, _ := mbench(t, "run", "--prompt", "ROMEO:", "-n", "6")
+	code, want, errs := mbench(t, "run", "--prompt", "ROMEO:", "-n", "6")
 	require.Equal(t, harness.ExitHeld, code)
+	require.Regexp(t, `^MPS: not available, using CPU\nmbench: cpu `, errs)
 	text, errs := soft(t, []string{"MINFER_GRAPH_TRACE=1"})
 	require.Equal(t, want, text)
 	require.Regexp(t, "^"+usingMetal+`split 0: Metal nodes 0-\d+\ncensus: Metal [^\n]+\nsplit 0: Metal nodes 0-\d+\ncensus: Metal [^\n]+ fused_qkv \d+, fused_ffn \d+\n`+
