@@ -175,7 +175,7 @@ func TestAttentionInvalidHeads(t *testing.T) {
 	h := newHandLaunch(t)
 	const cells = 40
 	for _, c := range []struct{ nHead, nHeadKV, hd, pos, sees int }{
-		{7, 3, 64, 36, 37}, {5, 3, 128, 36, 37}, {2, 3, 64, 36, 37}, {4, 2, 64, 1000, cells}, {4, 2, 64, -1, 0},
+		{7, 3, 64, cells - 1, cells}, {5, 3, 128, cells - 1, cells}, {2, 3, 64, 36, 37}, {4, 2, 64, 1000, cells}, {4, 2, 64, -1, 0},
 	} {
 		share := max(c.nHead/c.nHeadKV, 1)
 		valid := min(c.nHead, share*c.nHeadKV)
