@@ -114,7 +114,7 @@ func (c *Attention) Build(r *rand.Rand) (*Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Results = []Result{{Type: gguf.F32, Want: parts.Out, K: float64(c.NKV), Terms: parts.OutTerms}}
+	p.Results = []Result{{Type: gguf.F32, Want: parts.Out, K: float64(c.NKV), Terms: []float64{parts.OutTerms}}}
 	s := &attentionEdges{c: c, scale: float64(scale), q: query, k: k, v: v, pos: pos, parts: &parts}
 	p.Edges = s.list()
 	return p, nil

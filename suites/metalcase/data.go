@@ -151,3 +151,12 @@ func largest(x []float64, start, step int) int {
 	}
 	return best
 }
+
+// eachSize gives the sizes of values.
+func eachSize(x []float64) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = math.Abs(v)
+	}
+	return y
+}

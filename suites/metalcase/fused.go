@@ -129,9 +129,9 @@ func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 	copy(vAll[c.Pos*kvRows:], vRow)
 	terms, at := all.terms*f.factor, c.Pos*kvRows
 	p.Results = []Result{
-		{Type: gguf.F32, Want: q, K: float64(c.K), Terms: terms},
-		{Place: Keys, Type: c.Cache, Want: kAll, K: float64(c.K), Terms: terms, Rounding: storeRounding(c.Cache, kAll, kRow, at), From: at, To: at + kvRows},
-		{Place: Values, Type: c.Cache, Want: vAll, K: float64(c.K), Terms: terms, Rounding: storeRounding(c.Cache, vAll, vRow, at), From: at, To: at + kvRows},
+		{Type: gguf.F32, Want: q, K: float64(c.K), Terms: []float64{terms}},
+		{Place: Keys, Type: c.Cache, Want: kAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, kAll, kRow, at), From: at, To: at + kvRows},
+		{Place: Values, Type: c.Cache, Want: vAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, vAll, vRow, at), From: at, To: at + kvRows},
 	}
 	p.Edges = c.edges(all, f, q, kAll, vAll, kOld, vOld)
 	return p, nil
@@ -314,7 +314,7 @@ func (c *FusedFFN) Build(r *rand.Rand) (*Problem, error) {
 	gate, up := all.y[:c.FF], all.y[c.FF:]
 	want := refs.SwiGLU(gate, up)
 	most := math.Max(1, math.Abs(all.y[largest(all.y, 0, 1)]))
-	p.Results = []Result{{Type: gguf.F32, Want: want, K: float64(c.K), Terms: all.terms * most}}
+	p.Results = []Result{{Type: gguf.F32, Want: want, K: float64(c.K), Terms: []float64{all.terms * most}}}
 
 	// Elements and blocks of the product's sum show where gate and up are largest.
 	best := largest(want, 0, 1)

@@ -78,7 +78,7 @@ func (c *MulMat) Build(r *rand.Rand) (*Problem, error) {
 			p.Edges = append(p.Edges, Edge{What: "leaving out bias", N: o, At: o, By: float64(b)})
 		}
 	}
-	p.Results = []Result{{Type: gguf.F32, Want: want, K: float64(c.K), Terms: product.terms}}
+	p.Results = []Result{{Type: gguf.F32, Want: want, K: float64(c.K), Terms: []float64{product.terms}}}
 	return p, nil
 }
 

@@ -76,7 +76,7 @@ func (c *QkNorm) Build(r *rand.Rand) (*Problem, error) {
 }
 
 // normProblem normalises rows of d values. A result is its value times the root
-// of a sum, all of whose terms are positive: its terms are itself.
+// of a sum, all of whose terms are positive: it is its own term.
 func normProblem(r *rand.Rand, n *graph.Node, d, rows int, noWeight bool) *Problem {
 	x := normRows(r, d, rows)
 	var weight []float64
@@ -87,7 +87,7 @@ func normProblem(r *rand.Rand, n *graph.Node, d, rows int, noWeight bool) *Probl
 	}
 	values := refs.F64(x)
 	want := refs.RmsNorm(values, d, float64(n.Attr.Eps), weight)
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x)}, Results: []Result{{Type: gguf.F32, Want: want, K: 1, Terms: refs.RMS(want)}}}
+	p := &Problem{Node: n, In: [][]byte{floatBytes(x)}, Results: []Result{{Type: gguf.F32, Want: want, K: 1, Terms: eachSize(want)}}}
 	for e := range d {
 		if !normEdge(e, d) {
 			continue

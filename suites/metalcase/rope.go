@@ -100,7 +100,7 @@ func (c *Rope) Build(r *rand.Rand) (*Problem, error) {
 	values := refs.F64(x)
 	want := refs.RoPE(values, c.HD, pos, ref)
 	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes(pos)}}
-	p.Results = []Result{{Type: gguf.F32, Want: want, K: 2, Terms: ropeTerms(values, c.HD, ref)}}
+	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: ropeTerms(values, c.HD, ref)}}
 
 	// The tokens turned as if each were one position further, and not at all.
 	further := make([]int32, len(pos))
@@ -144,21 +144,20 @@ func pairOf(p refs.Rope, k int) (a, b int) {
 	return 2 * k, 2*k + 1
 }
 
-// ropeTerms is the RMS of the values that rotate, times the rotation's magnitude.
-func ropeTerms(x []float64, hd int, p refs.Rope) float64 {
-	var terms []float64
+// ropeTerms is what the error of a rotated value is relative to: the length of its
+// pair times the rotation's magnitude. A channel that is copied has none.
+func ropeTerms(x []float64, hd int, p refs.Rope) []float64 {
+	terms := make([]float64, len(x))
+	magnitude := p.AttnFactor
+	if p.ExtFactor != 0 {
+		magnitude *= 1 + 0.1*math.Log(1/p.FreqScale)
+	}
 	for h := 0; h < len(x); h += hd {
 		for k := range p.NDims / 2 {
 			a, b := pairOf(p, k)
-			terms = append(terms, x[h+a], x[h+b])
+			size := math.Hypot(x[h+a], x[h+b]) * magnitude
+			terms[h+a], terms[h+b] = size, size
 		}
 	}
-	return refs.RMS(terms) * ropeMagnitude(p)
-}
-
-func ropeMagnitude(p refs.Rope) float64 {
-	if p.ExtFactor == 0 {
-		return p.AttnFactor
-	}
-	return p.AttnFactor * (1 + 0.1*math.Log(1/p.FreqScale))
+	return terms
 }

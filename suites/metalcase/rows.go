@@ -59,7 +59,7 @@ func (c *GetRows) Build(r *rand.Rand) (*Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: refs.RMS(want)}}
+	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: []float64{refs.RMS(want)}}}
 	for e := range c.D {
 		at := largest(want, e, c.D)
 		p.Edges = append(p.Edges, Edge{What: "leaving out element", N: e, At: at, By: want[at]})

@@ -175,7 +175,9 @@ func (r *runner) run(p *Problem, n *graph.Node, o *outcome) error {
 			if x.Attr.KV == graph.KVValue {
 				region = operands[Values]
 			}
-			region.Len = x.Attr.NKV * p.Cache.Type.RowBytes(x.Shape[0]) // the first cells are the window
+			// The first cells are the window. A row of no whole blocks is to be refused.
+			t := p.Cache.Type
+			region.Len = x.Attr.NKV * (x.Shape[0] / t.BlockSize() * t.BlockBytes())
 			in[i] = region
 			continue
 		}

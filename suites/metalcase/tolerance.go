@@ -23,16 +23,18 @@ func (r *Result) tolerance(b metal.Bound) []float64 {
 		return []float64{0}
 	}
 	limit := most * math.Max(1, refs.RMS(r.Want))
-	one := math.Min(limit, (b.C*unit+b.Staging)*math.Sqrt(r.K)*r.Terms+b.Absolute)
-	if r.Rounding == nil && r.To == 0 {
-		return []float64{one}
+	one := func(terms float64) float64 {
+		return math.Min(limit, (b.C*unit+b.Staging)*math.Sqrt(r.K)*terms+b.Absolute)
+	}
+	if len(r.Terms) == 1 && r.Rounding == nil && r.To == 0 {
+		return []float64{one(r.Terms[0])}
 	}
 	all := make([]float64, len(r.Want))
 	for i := range all {
 		if r.To > 0 && (i < r.From || i >= r.To) {
 			continue
 		}
-		all[i] = one
+		all[i] = one(r.Terms[min(i, len(r.Terms)-1)])
 		if r.Rounding != nil {
 			all[i] += r.Rounding[i]
 		}

@@ -1,7 +1,8 @@
 // Package ops is the suite of single operators: each case is one node of one
 // shape, run by a backend and held against its reference. On the CPU the
 // contract is bits, and the reference is refs/exact; with a live llama.cpp the
-// same case is also put to ggml itself.
+// same case is also put to ggml itself. On a Metal device it is float64 within the
+// kernel's bound: see package metalcase.
 //
 // A case looks at more than the answer: inputs and guard zones stay unchanged,
 // an output that starts as NaN is wholly written, and a second run, with another
@@ -25,6 +26,7 @@ import (
 	"minfer/harness"
 	"minfer/refs/llamacpp"
 	"minfer/suites"
+	"minfer/suites/metalcase"
 )
 
 // Suite is the suite `ops`.
@@ -42,6 +44,8 @@ type opCase interface {
 	// refusal says why no backend can be asked, "" for a well-formed case: a row
 	// that is not whole blocks, for instance.
 	refusal() string
+	// metal is the same case for a Metal device.
+	metal() metalcase.Case
 	// build draws the data and computes the reference.
 	build(r *rand.Rand) (*problem, error)
 }
@@ -100,6 +104,9 @@ func (Suite) Cases(env *suites.Env) ([]harness.Case, error) {
 			}
 			list = append(list, c)
 		}
+	}
+	if env.Device.Open != nil {
+		return onMetal(env, list), nil
 	}
 	cases := make([]harness.Case, len(list))
 	for i, c := range list {
