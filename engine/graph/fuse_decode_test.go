@@ -234,8 +234,27 @@ func TestFusionConditions(t *testing.T) {
 		"q read twice":    {2, 3, func(b graphtest.Builder, l layer) { b.F32(graph.Silu, "r", -1, l["qr"].Shape, l["qr"]) }},
 		"norm read twice": {2, 3, func(b graphtest.Builder, l layer) { b.F32(graph.Silu, "r", -1, l["kn"].Shape, l["kn"]) }},
 		"v read twice":    {2, 3, func(b graphtest.Builder, l layer) { b.F32(graph.Silu, "r", -1, l["v"].Shape, l["v"]) }},
-		"gate bias":       {3, 2, func(_ graphtest.Builder, l layer) { l["gate"].Bias = weightOf(graph.Vec(52)) }},
-		"up apart":        {3, 2, func(_ graphtest.Builder, l layer) { l["up"].Weight = apart(l["up"].Weight) }},
+		"two rows of x":   {2, 3, func(_ graphtest.Builder, l layer) { l["q"].In[0].Shape[1] = 2 }},
+		"rows of the ffn": {3, 2, func(_ graphtest.Builder, l layer) { l["up"].In[0].Shape[1] = 2 }},
+		"k's position":    {2, 3, func(b graphtest.Builder, l layer) { l["kr"].In[1] = inserted(b.G, l["x"]) }},
+		"store's position": {2, 3, func(b graphtest.Builder, l layer) {
+			pos := inserted(b.G, l["x"])
+			for _, n := range b.G.Nodes {
+				if n.Name == "cache_v_l1" && n.Op == graph.KvcacheStore {
+					n.In[1] = pos
+				}
+			}
+		}},
+		"a late position": {2, 3, func(b graphtest.Builder, l layer) {
+			pos := inserted(b.G, l["q"])
+			for _, n := range b.G.Nodes {
+				if n.Layer == 1 && len(n.In) > 1 && n.In[len(n.In)-1].Name == "inp_pos" {
+					n.In[len(n.In)-1] = pos
+				}
+			}
+		}},
+		"gate bias": {3, 2, func(_ graphtest.Builder, l layer) { l["gate"].Bias = weightOf(graph.Vec(52)) }},
+		"up apart":  {3, 2, func(_ graphtest.Builder, l layer) { l["up"].Weight = apart(l["up"].Weight) }},
 		"gate and up": {3, 2, func(_ graphtest.Builder, l layer) {
 			l["gate"].Weight, l["up"].Weight = l["up"].Weight, l["gate"].Weight
 		}},
@@ -277,6 +296,35 @@ func TestFusionConditions(t *testing.T) {
 			_, err = graph.Allocate(f, fa, false)
 			require.NoError(t, err)
 		})
+	}
+}
+
+// inserted adds an input of one position right after a node.
+func inserted(g *graph.Graph, after *graph.Node) *graph.Node {
+	n := &graph.Node{Op: graph.Input, Name: "late", Layer: -1, Type: gguf.I32, Shape: graph.Vec(1)}
+	g.Nodes = slices.Insert(g.Nodes, after.ID+1, n)
+	for i := range g.Nodes {
+		g.Nodes[i].ID = i
+	}
+	return n
+}
+
+// Without a GPU, or for more tokens, Fuse makes no decode fusion even where the
+// flags are set (Validate refuses such parameters).
+func TestFusionNeedsDecodeOnAGPU(t *testing.T) {
+	m := graphtest.NewModel(graphtest.Small)
+	_, err := m.Concatenate()
+	require.NoError(t, err)
+	for want, p := range map[int]graph.Params{
+		3: gpuParams(1, 1, true, true),
+		0: {NTokens: 1, NOut: 1, NKV: 16, FuseQKV: true, FuseFFN: true},
+	} {
+		g, err := m.Build(p)
+		require.NoError(t, err)
+		a, err := graph.Assign(g, []graph.Backend{graphtest.NewRef("Ref")}, nil)
+		require.NoError(t, err)
+		g, _ = graph.Fuse(g, a)
+		require.Equal(t, []int{want, want}, []int{count(g)[graph.FusedQkvNorm], count(g)[graph.FusedFFN]})
 	}
 }
 
