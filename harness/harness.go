@@ -95,6 +95,7 @@ type Result struct {
 	Outcome    Outcome       `json:"outcome"`
 	Reason     string        `json:"reason,omitempty"`  // of a failure, a refusal or a skip: one line
 	Details    []string      `json:"details,omitempty"` // further lines: the first differing nodes, and so on
+	Note       string        `json:"note,omitempty"`    // one line that the text report prints of a passing case too, at its end
 	Comparison *Comparison   `json:"comparison,omitempty"`
 	Counts     []Count       `json:"counts,omitempty"` // what was compared: nodes, tokens, strings
 	Rerun      string        `json:"rerun,omitempty"`  // the command that repeats this case alone

@@ -136,6 +136,11 @@ func (r *Report) text(w io.Writer, verbose bool) {
 			fmt.Fprintf(w, "            rerun: %s\n", res.Rerun)
 		}
 	}
+	for _, res := range r.Results {
+		if res.Note != "" {
+			fmt.Fprintln(w, res.Note)
+		}
+	}
 	if totals := r.Totals(); len(totals) > 0 {
 		fmt.Fprintln(w, counts(totals))
 	}

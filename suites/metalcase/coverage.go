@@ -37,16 +37,18 @@ func (c *coverage) judge() harness.Case {
 	return harness.Case{ID: id, Work: 1, Run: func(context.Context) (harness.Result, error) {
 		covered, missing := c.state()
 		line := fmt.Sprintf("coverage: %d of %d dispatch-table entries", covered, covered+len(missing))
+		reason := line
+		if len(missing) > 0 {
+			reason += "; missing: " + strings.Join(missing, ", ")
+		}
 		res := harness.Passed()
 		switch {
 		case c.ran < c.total:
-			return harness.Result{Outcome: harness.Skipped, Reason: fmt.Sprintf("%s; not judged, %d of %d cases ran", line, c.ran, c.total)}, nil
+			res = harness.Result{Outcome: harness.Skipped, Reason: fmt.Sprintf("%s; not judged: %d of %d cases ran", line, c.ran, c.total)}
 		case len(missing) > 0:
-			res = harness.Failed("%s; missing: %s", line, strings.Join(missing, ", "))
-		default:
-			res.Details = []string{line}
+			res = harness.Failed("%s", reason)
 		}
-		res.Counts = []harness.Count{{Name: "dispatch-table entries covered", N: int64(covered)}, {Name: "of", N: int64(covered + len(missing))}}
+		res.Note = fmt.Sprintf("%s (%s)", line, c.suite)
 		return res, nil
 	}}
 }

@@ -16,11 +16,13 @@ import (
 type Elementwise struct {
 	Op      graph.Op
 	D, Rows int
+	InPlace int // see [Problem]
 }
 
 // ID implements [Case].
 func (c *Elementwise) ID() (string, []harness.Param) {
-	return c.Op.String(), []harness.Param{harness.P("d", c.D), harness.P("rows", c.Rows)}
+	p := []harness.Param{harness.P("d", c.D), harness.P("rows", c.Rows)}
+	return c.Op.String(), append(p, inPlace(c.InPlace)...)
 }
 
 // Work implements [Case].
@@ -37,7 +39,7 @@ func (c *Elementwise) Build(r *rand.Rand) (*Problem, error) {
 	shape := graph.Mat(c.D, c.Rows)
 	a, b := activations(r, c.D, c.Rows), activations(r, c.D, c.Rows)
 	x, y := refs.F64(a), refs.F64(b)
-	p := &Problem{In: [][]byte{floatBytes(a), floatBytes(b)}}
+	p := &Problem{In: [][]byte{floatBytes(a), floatBytes(b)}, InPlace: c.InPlace}
 	p.Node = single(c.Op, shape, input("a", gguf.F32, shape), input("b", gguf.F32, shape))
 	result := Result{Type: gguf.F32, K: 1}
 	switch c.Op {
@@ -69,6 +71,14 @@ func (c *Elementwise) Build(r *rand.Rand) (*Problem, error) {
 		}
 	}
 	return p, nil
+}
+
+// inPlace is the parameter of a case whose output is an input.
+func inPlace(input int) []harness.Param {
+	if input == 0 {
+		return nil
+	}
+	return []harness.Param{harness.P("in_place", input)}
 }
 
 // without is an op's value where the second input is left out.

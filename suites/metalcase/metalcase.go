@@ -86,6 +86,9 @@ type Problem struct {
 	Node  *graph.Node
 	In    [][]byte // contents of the inputs; those of KV loads are nil
 	Cache *Cache   // of the node's layer, nil for none
+	// InPlace is the number, from 1, of the input whose memory the output is to
+	// have; 0 for none.
+	InPlace int
 	// Results are what the node must give; at least one.
 	Results []Result
 	// Edges prove that the case can fail.
@@ -191,6 +194,10 @@ func verify(env *suites.Env, c Case, id harness.ID) (harness.Result, []*metal.En
 		if first.refusal != "" || first.fault != "" || c.Refusal() != "" {
 			return judgeRefusal(c, first), nil, nil
 		}
+		res, err = p.judge(first)
+		if err != nil || res.Outcome != harness.Pass {
+			return res, nil, err
+		}
 		second, err := runOn(env, 3, levers, p)
 		switch {
 		case err != nil:
@@ -207,12 +214,7 @@ func verify(env *suites.Env, c Case, id harness.ID) (harness.Result, []*metal.En
 				return harness.Failed("%s: 3 threads give other bits than 1: %v", placeNames[r.Place], again), nil, nil
 			}
 		}
-		res, err = p.judge(first)
-		if err != nil || res.Outcome != harness.Pass {
-			return res, nil, err
-		}
-		bound := definingBound(p.Node.Op.String(), first.entries)
-		blind := p.blind(bound)
+		blind := p.blind(definingBound(p.Node.Op.String(), first.entries))
 		if blind == "" {
 			res.Counts = []harness.Count{{Name: "edges shown", N: int64(p.distinctEdges())}}
 			return res, first.entries, nil

@@ -79,6 +79,12 @@ func (c *QkNorm) Build(r *rand.Rand) (*Problem, error) {
 // of a sum, all of whose terms are positive: it is its own term.
 func normProblem(r *rand.Rand, n *graph.Node, d, rows int, noWeight bool) *Problem {
 	x := normRows(r, d, rows)
+	eps := float64(n.Attr.Eps)
+	if rows > 1 && eps > 0 { // a row beside which eps is not small
+		for i := d; i < 2*d; i++ {
+			x[i] *= float32(math.Sqrt(eps))
+		}
+	}
 	var weight []float64
 	if !noWeight {
 		w := activations(r, d, 1)
@@ -86,7 +92,7 @@ func normProblem(r *rand.Rand, n *graph.Node, d, rows int, noWeight bool) *Probl
 		weight = refs.F64(w)
 	}
 	values := refs.F64(x)
-	want := refs.RmsNorm(values, d, float64(n.Attr.Eps), weight)
+	want := refs.RmsNorm(values, d, eps, weight)
 	p := &Problem{Node: n, In: [][]byte{floatBytes(x)}, Results: []Result{{Type: gguf.F32, Want: want, K: 1, Terms: eachSize(want)}}}
 	for e := range d {
 		if !normEdge(e, d) {
@@ -96,7 +102,7 @@ func normProblem(r *rand.Rand, n *graph.Node, d, rows int, noWeight bool) *Probl
 			// Without element e, the others grow.
 			rest := append([]float64(nil), values[row*d:(row+1)*d]...)
 			rest[e] = 0
-			y := refs.RmsNorm(rest, d, float64(n.Attr.Eps), weight)
+			y := refs.RmsNorm(rest, d, eps, weight)
 			other := row * d // all others move by one factor
 			for i := row * d; i < (row+1)*d; i++ {
 				if i != row*d+e && math.Abs(want[i]) >= math.Abs(want[other]) || other == row*d+e {
@@ -106,6 +112,11 @@ func normProblem(r *rand.Rand, n *graph.Node, d, rows int, noWeight bool) *Probl
 			p.Edges = append(p.Edges,
 				Edge{What: "leaving out element", N: e, At: other, By: y[other-row*d] - want[other]})
 		}
+	}
+	if rows > 1 && eps > 0 {
+		none := refs.RmsNorm(values[d:2*d], d, 0, weight)
+		at, by := farthest(want[d:2*d], none)
+		p.Edges = append(p.Edges, Edge{What: "leaving out eps of row", N: 1, At: d + at, By: by})
 	}
 	for row := range rows {
 		at, by := row*d, want[row*d]

@@ -21,6 +21,7 @@ type Rope struct {
 	Scaling           string // "", "linear" or "yarn"
 	Factor            float32
 	CtxOrig           int
+	InPlace           int // see [Problem]
 }
 
 // ID implements [Case].
@@ -40,7 +41,7 @@ func (c *Rope) ID() (string, []harness.Param) {
 	if c.Scaling == "yarn" {
 		p = append(p, harness.P("n_ctx_orig", c.CtxOrig))
 	}
-	return "rope", p
+	return "rope", append(p, inPlace(c.InPlace)...)
 }
 
 // Work implements [Case].
@@ -99,7 +100,7 @@ func (c *Rope) Build(r *rand.Rand) (*Problem, error) {
 	}
 	values := refs.F64(x)
 	want := refs.RoPE(values, c.HD, pos, ref)
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes(pos)}}
+	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes(pos)}, InPlace: c.InPlace}
 	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: ropeTerms(values, c.HD, ref)}}
 
 	// The tokens turned as if each were one position further, and not at all.

@@ -182,7 +182,7 @@ func (r *runner) run(p *Problem, n *graph.Node, o *outcome) error {
 			continue
 		}
 		var err error
-		if in[i], err = r.hold(fmt.Sprintf("input %d", i), content, guard, true); err != nil {
+		if in[i], err = r.hold(fmt.Sprintf("input %d", i), content, guard, i != p.InPlace-1); err != nil {
 			return err
 		}
 	}
@@ -190,6 +190,9 @@ func (r *runner) run(p *Problem, n *graph.Node, o *outcome) error {
 	switch {
 	case n.Op == graph.KvcacheStore && n.Attr.KV == graph.KVValue:
 		out = operands[Values]
+	case p.InPlace > 0:
+		out = in[p.InPlace-1]
+		operands[Output] = out
 	case n.Op != graph.KvcacheStore:
 		poison := make([]byte, 4*n.Shape.Elements())
 		for i := 0; i < len(poison); i += 4 {

@@ -1,0 +1,53 @@
+package suitetest
+
+import (
+	"bytes"
+	"io/fs"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"minfer/metal/kernels"
+	"minfer/metal/mtl"
+	"minfer/metal/mtl/soft"
+	"minfer/metal/mtl/soft/san"
+	"minfer/suites"
+)
+
+// Metal is an environment on the software Metal device under the sanitizer in mode
+// strict, with the kernels of fsys; nil is the project's own.
+func Metal(t testing.TB, fsys fs.FS) *suites.Env {
+	env := &suites.Env{Seed: 1, Temp: t.TempDir(), Kernels: fsys, Device: suites.Device{
+		Name: "soft (strict)", Checked: true,
+		Open: func(threads int) (mtl.Device, error) {
+			return soft.New(soft.Options{Mode: san.Strict, Threads: threads})
+		},
+	}}
+	t.Cleanup(env.Close)
+	return env
+}
+
+// Fault is a piece of a kernel file's text and what stands there instead.
+type Fault struct{ File, Old, New string }
+
+// Kernels are the project's kernels with faults, each put in the first place where
+// its old text stands.
+func Kernels(t testing.TB, faults ...Fault) fs.FS {
+	edited := fstest.MapFS{}
+	names, err := fs.Glob(kernels.FS, "*")
+	require.NoError(t, err)
+	for _, name := range names {
+		text, err := fs.ReadFile(kernels.FS, name)
+		require.NoError(t, err)
+		for _, f := range faults {
+			if f.File != name {
+				continue
+			}
+			require.Contains(t, string(text), f.Old, "the fault's place is gone from %s", name)
+			text = bytes.Replace(text, []byte(f.Old), []byte(f.New), 1)
+		}
+		edited[name] = &fstest.MapFile{Data: text}
+	}
+	return edited
+}
