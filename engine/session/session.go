@@ -8,6 +8,9 @@
 // starts a new sequence. What a forward pass computes is engine/model's
 // business, where it runs that of engine/graph.
 //
+// On a GPU, weights are registered before New (model.Concatenate, model.Hold),
+// which asks the weights gate; passes of one token may then use the decode fusions.
+//
 // How a sequence is cut into calls and batches has no influence on the bits on
 // a backend that is batch-invariant, as the CPU is. A limit is checked before
 // any work is done; a pass that fails midway leaves the cache undefined, so
