@@ -48,6 +48,8 @@ func mayDepend(p, q string) bool {
 		return within(p, "refs/models") // besides cmd
 	case p == "suites/safety" && q == "metal/mtl/soft/san":
 		return true // the findings that its cases are judged by; the device comes from cmd
+	case p == "suites/suitetest" && within(q, "metal/mtl/soft"):
+		return true // a helper of the suites' own tests: no suite may import it, or its device
 	case within(p, "suites"):
 		return !within(q, append(devices, "cmd")...)
 	case within(p, "engine"):
