@@ -49,30 +49,54 @@ inline void single_quantized(device const B *w, device const float *x, device co
         rows[r] = w + ulong(min(first + r, p.out_dim - 1)) * blocks;
     }
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    for (uint c = lane; c < blocks * (E / 16); c += 32) {
-        const uint block = c / (E / 16), part = c % (E / 16);
-        device const float *at = x + first_run<E, D>(block, part);
-        float v[16];
-        load_run(at, v);
-        load_run(at + D, v + 8);
-        float sum0 = 0.0f, sum1 = 0.0f;
-#pragma unroll
-        for (uint i = 0; i < 8; i++) {
-            sum0 += v[i];
-            sum1 += v[i + 8];
-        }
-#pragma unroll
-        for (uint r = 0; r < 4; r++) {
-            float q[16], d[2], m[2];
-            load16(rows[r][block], part, q, d, m);
-            float dot0 = 0.0f, dot1 = 0.0f;
+    if (p.in_dim <= 256) {
+        // Parts of 16 would leave half of the lanes without work.
+        const uint at = lane * 8;
+        if (at < p.in_dim) {
+            float v[8];
+            load_run(x + at, v);
+            float sum0 = 0.0f;
 #pragma unroll
             for (uint i = 0; i < 8; i++) {
-                dot0 += q[i] * v[i];
-                dot1 += q[i + 8] * v[i + 8];
+                sum0 += v[i];
             }
-            sum[r] += d[0] * dot0 + m[0] * sum0;
-            sum[r] += d[1] * dot1 + m[1] * sum1;
+#pragma unroll
+            for (uint r = 0; r < 4; r++) {
+                float q[8], d, m, dot0 = 0.0f;
+                load8(rows[r][at / E], at % E / 8, q, d, m);
+#pragma unroll
+                for (uint i = 0; i < 8; i++) {
+                    dot0 += q[i] * v[i];
+                }
+                sum[r] = d * dot0 + m * sum0;
+            }
+        }
+    } else {
+        for (uint c = lane; c < blocks * (E / 16); c += 32) {
+            const uint block = c / (E / 16), part = c % (E / 16);
+            device const float *at = x + first_run<E, D>(block, part);
+            float v[16];
+            load_run(at, v);
+            load_run(at + D, v + 8);
+            float sum0 = 0.0f, sum1 = 0.0f;
+#pragma unroll
+            for (uint i = 0; i < 8; i++) {
+                sum0 += v[i];
+                sum1 += v[i + 8];
+            }
+#pragma unroll
+            for (uint r = 0; r < 4; r++) {
+                float q[16], d[2], m[2];
+                load16(rows[r][block], part, q, d, m);
+                float dot0 = 0.0f, dot1 = 0.0f;
+#pragma unroll
+                for (uint i = 0; i < 8; i++) {
+                    dot0 += q[i] * v[i];
+                    dot1 += q[i + 8] * v[i + 8];
+                }
+                sum[r] += d[0] * dot0 + m[0] * sum0;
+                sum[r] += d[1] * dot1 + m[1] * sum1;
+            }
         }
     }
 #pragma unroll
