@@ -9,9 +9,9 @@ import (
 	"minfer/metal/mtl"
 )
 
-// checkedDeadline bounds a submit where the options do not and a sanitizer
+// CheckedDeadline bounds a submit where the options do not and a sanitizer
 // watches: a forward pass may take minutes under it.
-const checkedDeadline = 10 * time.Minute
+const CheckedDeadline = 10 * time.Minute
 
 // opened is a Metal device with its kernels compiled.
 type opened struct {
@@ -61,7 +61,7 @@ func (e *Env) Metal(threads int, o metal.Options) (*metal.Backend, error) {
 	if e.Device.Checked {
 		o.Poison = true
 		if o.Deadline == 0 {
-			o.Deadline = checkedDeadline
+			o.Deadline = CheckedDeadline
 		}
 	}
 	b, err := metal.New(d.dev, o)

@@ -1,7 +1,8 @@
 // Package graphs is the suite `graph`: the machinery around the kernels. How a
 // forward pass is cut into batches, threads, splits and backends must not move a
 // bit of the result; plans are reused and rebuilt as documented; a model in
-// parts is the model.
+// parts is the model. On a Metal device also: a graph is one split and one submit,
+// the weights gate holds, and where weights lie moves no bit.
 package graphs
 
 import (
@@ -30,6 +31,9 @@ const promptTokens = 41
 
 // Cases lists the checks for every model of the environment.
 func (Suite) Cases(env *suites.Env) ([]harness.Case, error) {
+	if env.Device.Open != nil {
+		return metalCases(env), nil
+	}
 	var cases []harness.Case
 	known := map[plainKey][]float32{}
 	add := func(m suites.Model, op string, run func(*check) (harness.Result, error), params ...harness.Param) {
