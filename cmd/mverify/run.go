@@ -293,7 +293,7 @@ func chooseSuites(names string) ([]suites.Suite, error) {
 }
 
 // cpuOnly are the suites without cases for a Metal device.
-var cpuOnly = []string{"graph", "dumps"}
+var cpuOnly = []string{"dumps"}
 
 // onMetal is the suites that have cases for a Metal device, and the names of the
 // rest.
