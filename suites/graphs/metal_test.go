@@ -2,37 +2,28 @@ package graphs_test
 
 import (
 	"io/fs"
-	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
 	"minfer/harness"
-	"minfer/metal/kernels"
 	"minfer/metal/mtl"
-	"minfer/metal/mtl/soft"
-	"minfer/metal/mtl/soft/san"
 	"minfer/suites"
 	"minfer/suites/graphs"
 	"minfer/suites/suitetest"
 )
 
-// metalEnv is an environment with one model and a software device.
-func metalEnv(t *testing.T) *suites.Env {
-	env := suitetest.Env(t, &suitetest.Backend{})
-	env.Models = env.Models[:1]
-	env.Device.Name, env.Device.Checked = "soft (strict)", true
-	env.Device.Open = func(threads int) (mtl.Device, error) {
-		return soft.New(soft.Options{Mode: san.Strict, Threads: threads})
-	}
-	t.Cleanup(env.Close)
+// metalEnv is a Metal environment with one model and a CPU backend beside.
+func metalEnv(t *testing.T, kernels fs.FS) *suites.Env {
+	env := suitetest.Metal(t, kernels)
+	env.Models = suitetest.Models()[:1]
+	env.Device.New = suitetest.Env(t, &suitetest.Backend{}).Device.New
 	return env
 }
 
 // Without a fault every kind of case holds.
 func TestMetal(t *testing.T) {
-	env := metalEnv(t)
+	env := metalEnv(t, nil)
 	for _, filter := range []string{"one_split", "batches .*kv=f16 cut=3", "split .*on_cpu=(view|rope)", "split .*refused=every", "gate .*=(last|concat)", "weight_copy", "parts", "plan_reuse", "reset"} {
 		report := suitetest.Run(t, graphs.Suite{}, env, filter)
 		require.Equal(t, len(report.Results), report.Count(harness.Pass), "%s: %v", filter, report.Results)
@@ -57,7 +48,7 @@ func TestMetalFaults(t *testing.T) {
 		require.Equal(t, harness.Fail, results[0].Outcome)
 		require.Contains(t, results[0].Reason, want)
 	}
-	env := metalEnv(t)
+	env := metalEnv(t, nil)
 	open := env.Device.Open
 	env.Device.Open = func(threads int) (mtl.Device, error) {
 		d, err := open(threads)
@@ -66,23 +57,8 @@ func TestMetalFaults(t *testing.T) {
 	run(env, "weight_copy", "0 weights in place and ")
 	run(env, "parts", "0 of 4 parts wrapped, 0 of ")
 
-	// A kernel that is off by a little: every logit moves past its bound.
-	env = metalEnv(t)
-	sources := fstest.MapFS{}
-	files, err := fs.Glob(kernels.FS, "*.*")
-	require.NoError(t, err)
-	changed := false
-	for _, f := range files {
-		text, err := fs.ReadFile(kernels.FS, f)
-		require.NoError(t, err)
-		if f == "norm.metal" {
-			broken := strings.ReplaceAll(string(text), "p.eps", "(p.eps + 0.01f)")
-			changed = broken != string(text)
-			text = []byte(broken)
-		}
-		sources[f] = &fstest.MapFile{Data: text}
-	}
-	require.True(t, changed)
-	env.Kernels = sources
+	// A kernel that is off by a little: the logits move past their bound.
+	env = metalEnv(t, suitetest.Kernels(t, suitetest.Fault{File: "norm.metal", Old: "float(p.cols) + p.eps", New: "float(p.cols) + p.eps + 0.01f"},
+		suitetest.Fault{File: "norm.metal", Old: "p.eps), p, tid, 256)", New: "p.eps + 0.01f), p, tid, 256)"}))
 	run(env, "batches .*kv=f32 cut=11", "row 0 of the logits: ")
 }
