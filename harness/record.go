@@ -16,13 +16,17 @@ type Record struct {
 	Params     []Param    `json:"params"`
 	Model      *ModelRef  `json:"model,omitempty"`
 	// Lever is the setting that the sides differ in, "" for a single side.
-	Lever string     `json:"lever,omitempty"`
-	Sides []Measured `json:"sides"`
-	AB    *AB        `json:"ab,omitempty"` // of the two sides
+	Lever string `json:"lever,omitempty"`
+	// Differs is what a lever changes that chooses no kernels: memory, a grid.
+	Differs string     `json:"differs_in,omitempty"`
+	Sides   []Measured `json:"sides"`
+	AB      *AB        `json:"ab,omitempty"` // of the two sides
 	// Limits were measured in the same run.
 	Limits []Limit `json:"limits,omitempty"`
-	// Check is the comparison of the sides' outputs, or of the one side's with its
-	// reference: a rate counts only with it.
+	// GPU is the one whose time for a software device's bytes the sides have.
+	GPU *GPU `json:"gpu,omitempty"`
+	// Check is the comparison of side B's output with side A's, where they must be
+	// near each other. Each side has its own with the reference.
 	Check    *Comparison `json:"check,omitempty"`
 	Warnings []string    `json:"warnings,omitempty"`
 }
@@ -39,29 +43,53 @@ type Measured struct {
 	Name      string    `json:"name"` // "MINFER_NO_FLASH=0"
 	Levers    string    `json:"levers,omitempty"`
 	Pipelines []string  `json:"pipelines,omitempty"` // dispatch-table entries that ran, sorted
-	Seconds   []float64 `json:"samples_s"`           // one a round, matched with the other side's
+	Inner     int       `json:"inner,omitempty"`     // executions in a row that each sample is the mean of
+	Seconds   []float64 `json:"samples_s"`           // of one execution; one a round, matched with the other side's
 	DeviceS   []float64 `json:"device_samples_s,omitempty"`
 	Median    float64   `json:"median_s"`
-	Work      Work      `json:"work"` // of one round
+	Work      Work      `json:"work"` // of one execution
 	Counters  *Counters `json:"counters,omitempty"`
-	Greedy    string    `json:"greedy_sha256,omitempty"` // of the text that this side generates
+	// GPUSeconds is what the record's GPU takes for the bytes of Counters.
+	GPUSeconds float64 `json:"gpu_s,omitempty"`
+	// Check is the comparison of the output with its reference: a rate counts only
+	// with it.
+	Check  *Comparison `json:"check,omitempty"`
+	Greedy string      `json:"greedy_sha256,omitempty"` // of the text that this side generates
 }
 
-// Work is what one round does.
+// Work is what one execution does.
 type Work struct {
 	Tokens       int64 `json:"tokens,omitempty"`
 	MultiplyAdds int64 `json:"multiply_adds,omitempty"`
 	Bytes        int64 `json:"bytes,omitempty"` // that have to be read, at the least
 }
 
-// Counters are a software device's, of one round: the same in every run.
+// Counters are a software device's, of one execution: the same in every run. Bytes
+// are those that loads and stores ask for, as if there were no cache.
 type Counters struct {
 	Dispatches   int64 `json:"dispatches"`
 	BytesRead    int64 `json:"bytes_read"`
 	BytesWritten int64 `json:"bytes_written"`
-	Instructions int64 `json:"instructions"` // of simdgroups
+	Instructions int64 `json:"instructions"` // each once for a simdgroup
 	Barriers     int64 `json:"barriers"`
-	Divergent    int64 `json:"divergent"` // instructions with part of the lanes off
+	Divergent    int64 `json:"divergent"` // branches that part of a simdgroup's lanes take
+}
+
+// Add sums.
+func (c *Counters) Add(d Counters) {
+	c.Dispatches += d.Dispatches
+	c.BytesRead += d.BytesRead
+	c.BytesWritten += d.BytesWritten
+	c.Instructions += d.Instructions
+	c.Barriers += d.Barriers
+	c.Divergent += d.Divergent
+}
+
+// GPU is a graphics processor that did not take part: its memory's rate, as its
+// maker states it, turns counted bytes into time.
+type GPU struct {
+	Name string  `json:"name"`
+	Read float64 `json:"bytes_per_s"`
 }
 
 // Limit is what the machine can do, measured beside the scenario.

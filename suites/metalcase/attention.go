@@ -22,6 +22,7 @@ type Attention struct {
 	Spare                           int
 	Shuffled                        bool // the positions in no order
 	Levers                          Setting
+	Bare                            bool // without edges, which take longest: to be measured, not judged
 }
 
 // ID implements [Case].
@@ -115,6 +116,9 @@ func (c *Attention) Build(r *rand.Rand) (*Problem, error) {
 		return nil, err
 	}
 	p.Results = []Result{{Type: gguf.F32, Want: parts.Out, K: float64(c.NKV), Terms: []float64{parts.OutTerms}}}
+	if c.Bare {
+		return p, nil
+	}
 	s := &attentionEdges{c: c, scale: float64(scale), q: query, k: k, v: v, pos: pos, parts: &parts}
 	p.Edges = s.list()
 	return p, nil
