@@ -2,14 +2,15 @@ package interp
 
 import (
 	"fmt"
+	"sync"
 
 	"minfer/metal/msl/ir"
 	"minfer/metal/mtl/soft/lane"
 )
 
 // Program is a kernel decoded for execution: a flat array of instructions whose
-// operands are byte offsets in a simdgroup's frame. It is immutable and may run
-// in several goroutines at once.
+// operands are byte offsets in a simdgroup's frame. It may run in several
+// goroutines at once.
 type Program struct {
 	f       *ir.Func
 	code    []instr
@@ -23,6 +24,7 @@ type Program struct {
 	// then vectors of 128 and of 256 bytes.
 	frame  int
 	consts []constant
+	frames sync.Pool // of *[]byte: frames that no launch uses
 
 	// Private memory of a simdgroup: object number, offset.
 	allocas     []int // offset of each alloca, in words of 32 lanes

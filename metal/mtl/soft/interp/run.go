@@ -112,6 +112,10 @@ func (p *Program) Run(ctx context.Context, l *Launch) (Counters, error) {
 	var sum Counters
 	for _, w := range workers {
 		sum.add(&w.cnt)
+		for i := range w.sgs {
+			f := w.sgs[i].frame
+			p.frames.Put(&f)
+		}
 	}
 	if f := fault.Load(); f != nil {
 		return sum, f
@@ -254,7 +258,7 @@ func (p *Program) newWorker(l *Launch, g shape, index int, stop *atomic.Bool) *w
 	for i := range w.sgs {
 		s := &w.sgs[i]
 		s.index = i
-		s.frame = mem.Aligned(p.frame)
+		s.frame = p.newFrame()
 		s.base = unsafe.Pointer(unsafe.SliceData(s.frame))
 		if w.san != nil {
 			s.shadow = mem.Aligned((p.frame/2 + 63) &^ 63)
@@ -273,6 +277,16 @@ func (p *Program) newWorker(l *Launch, g shape, index int, stop *atomic.Bool) *w
 		}
 	}
 	return w
+}
+
+// newFrame gives a zeroed frame, one of an earlier launch if there is: frames are
+// most of what a launch allocates.
+func (p *Program) newFrame() []byte {
+	if f, ok := p.frames.Get().(*[]byte); ok {
+		clear(*f)
+		return *f
+	}
+	return mem.Aligned(p.frame)
 }
 
 // threadgroup runs the n-th threadgroup of the grid.
