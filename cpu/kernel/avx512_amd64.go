@@ -13,6 +13,7 @@ import (
 // and those of level Z.
 
 //go:generate go run ./gen -family vnni32 -out dot_q32_vnni_amd64.s -stubs dot_q32_vnni_amd64.go
+//go:generate go run ./gen -family vnnik -out dot_k_vnni_amd64.s -stubs dot_k_vnni_amd64.go
 
 // hasAVX512 says that the CPU has what all of these kernels use.
 var hasAVX512 = sync.OnceValue(func() bool {
@@ -51,7 +52,7 @@ func vnniProducts() map[gguf.Type]*MatMul {
 			elements: 32, wBytes: typ.RowBytes(32), aBytes: act.RowBytes(32), rowBytes: rowBytes, mul: mv,
 			row: func(dst, act *byte, blocks int) { row(dst, act, offset, blocks) },
 		}, &tiled{
-			weight: typ, act: act, elements: 32, part: 40, wBytes: typ.RowBytes(32), aBytes: act.RowBytes(32),
+			elements: 32, part: 40, wBytes: typ.RowBytes(32), aBytes: act.RowBytes(32),
 			panelBytes: 320, packedBytes: packedBytes, accBytes: 1280,
 			pack:  func(dst, act0, act1 *byte, pair, blocks int) { pack(dst, act0, act1, pair, offset, blocks) },
 			panel: panel, tile: tile, finish: finish,
@@ -62,5 +63,18 @@ func vnniProducts() map[gguf.Type]*MatMul {
 	block32(gguf.Q5_0, 16, matVecQ5_0VNNI, panelQ5_0VNNI)
 	block32(gguf.Q5_1, 0, matVecQ5_1VNNI, panelQ5_1VNNI)
 	block32(gguf.Q8_0, 128, matVecQ8_0VNNI, panelQ8_0VNNI)
+	blockK := func(typ gguf.Type, panelBytes, packedBytes int, mv matVecAsm, pack func(dst, act0, act1 *byte, pair, blocks int),
+		panel func(dst, w *byte, row, blocks int), tile tileAsm, finish func(dst *float32, dstStride int, acc *float32)) {
+		size := gguf.Q8_K.RowBytes(256)
+		products[typ] = matMulOf(&prepared{elements: 256, wBytes: typ.RowBytes(256), aBytes: size, rowBytes: size, mul: mv},
+			&tiled{
+				elements: 256, part: 8, wBytes: typ.RowBytes(256), aBytes: size, panelBytes: panelBytes, packedBytes: packedBytes, accBytes: 1664,
+				pack: pack, panel: panel, tile: tile, finish: finish,
+			})
+	}
+	// The AVX2 kernels of one row keep up with memory.
+	blockK(gguf.Q4_K, 2304, 2368, matVecQ4_KAVX2, packQ4_KVNNI, panelQ4_KVNNI, tileQ4_KVNNI, finishQ4_KVNNI)
+	blockK(gguf.Q5_K, 2304, 2368, matVecQ5_KAVX2, packQ5_KVNNI, panelQ5_KVNNI, tileQ5_KVNNI, finishQ5_KVNNI)
+	blockK(gguf.Q6_K, 4416, 2368, matVecQ6_KAVX2, packQ6_KVNNI, panelQ6_KVNNI, tileQ6_KVNNI, finishQ6_KVNNI)
 	return products
 }

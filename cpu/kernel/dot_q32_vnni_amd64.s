@@ -603,70 +603,68 @@ TEXT ·finishQ8_0VNNI(SB), NOSPLIT, $0-24
 // func finishQ8_1VNNI(dst *float32, dstStride int, acc *float32)
 // Requires: AVX, AVX512F
 TEXT ·finishQ8_1VNNI(SB), NOSPLIT, $0-24
-	MOVQ       dst+0(FP), AX
-	MOVQ       dstStride+8(FP), CX
-	MOVQ       acc+16(FP), DX
-	SHLQ       $0x02, CX
-	VMOVUPS    (DX), Z0
-	VMOVUPS    64(DX), Z1
-	VSHUFF64X2 $0x44, Z1, Z0, Z2
-	VSHUFF64X2 $0xee, Z1, Z0, Z0
-	VADDPS     Z0, Z2, Z2
-	VMOVUPS    128(DX), Z0
-	VMOVUPS    192(DX), Z1
-	VSHUFF64X2 $0x44, Z1, Z0, Z3
-	VSHUFF64X2 $0xee, Z1, Z0, Z0
-	VADDPS     Z0, Z3, Z3
-	VSHUFF64X2 $0x88, Z3, Z2, Z0
-	VSHUFF64X2 $0xdd, Z3, Z2, Z1
-	VADDPS     Z1, Z0, Z0
-	VMOVUPS    256(DX), Z1
-	VMOVUPS    320(DX), Z2
-	VSHUFF64X2 $0x44, Z2, Z1, Z3
-	VSHUFF64X2 $0xee, Z2, Z1, Z1
-	VADDPS     Z1, Z3, Z3
-	VMOVUPS    384(DX), Z1
-	VMOVUPS    448(DX), Z2
-	VSHUFF64X2 $0x44, Z2, Z1, Z4
-	VSHUFF64X2 $0xee, Z2, Z1, Z1
-	VADDPS     Z1, Z4, Z4
-	VSHUFF64X2 $0x88, Z4, Z3, Z1
-	VSHUFF64X2 $0xdd, Z4, Z3, Z2
-	VADDPS     Z2, Z1, Z1
-	VMOVUPS    512(DX), Z2
-	VMOVUPS    576(DX), Z3
-	VSHUFF64X2 $0x44, Z3, Z2, Z4
-	VSHUFF64X2 $0xee, Z3, Z2, Z2
-	VADDPS     Z2, Z4, Z4
-	VMOVUPS    640(DX), Z2
-	VMOVUPS    704(DX), Z3
-	VSHUFF64X2 $0x44, Z3, Z2, Z5
-	VSHUFF64X2 $0xee, Z3, Z2, Z2
-	VADDPS     Z2, Z5, Z5
-	VSHUFF64X2 $0x88, Z5, Z4, Z2
-	VSHUFF64X2 $0xdd, Z5, Z4, Z3
-	VADDPS     Z3, Z2, Z2
-	VMOVUPS    768(DX), Z3
-	VMOVUPS    832(DX), Z4
-	VSHUFF64X2 $0x44, Z4, Z3, Z5
-	VSHUFF64X2 $0xee, Z4, Z3, Z3
-	VADDPS     Z3, Z5, Z5
-	VMOVUPS    896(DX), Z3
-	VMOVUPS    960(DX), Z4
-	VSHUFF64X2 $0x44, Z4, Z3, Z6
-	VSHUFF64X2 $0xee, Z4, Z3, Z3
-	VADDPS     Z3, Z6, Z6
-	VSHUFF64X2 $0x88, Z6, Z5, Z3
-	VSHUFF64X2 $0xdd, Z6, Z5, Z4
-	VADDPS     Z4, Z3, Z3
-	VUNPCKLPD  Z1, Z0, Z4
-	VUNPCKHPD  Z1, Z0, Z0
-	VADDPS     Z0, Z4, Z4
-	VUNPCKLPD  Z3, Z2, Z0
-	VUNPCKHPD  Z3, Z2, Z1
-	VADDPS     Z1, Z0, Z0
-
-	// ms of row r: tokens 0..7; the sums have rows 2i, 2i+1 of tokens 2p, 2p+1 in part p
+	MOVQ          dst+0(FP), AX
+	MOVQ          dstStride+8(FP), CX
+	MOVQ          acc+16(FP), DX
+	SHLQ          $0x02, CX
+	VMOVUPS       (DX), Z0
+	VMOVUPS       64(DX), Z1
+	VSHUFF64X2    $0x44, Z1, Z0, Z2
+	VSHUFF64X2    $0xee, Z1, Z0, Z0
+	VADDPS        Z0, Z2, Z2
+	VMOVUPS       128(DX), Z0
+	VMOVUPS       192(DX), Z1
+	VSHUFF64X2    $0x44, Z1, Z0, Z3
+	VSHUFF64X2    $0xee, Z1, Z0, Z0
+	VADDPS        Z0, Z3, Z3
+	VSHUFF64X2    $0x88, Z3, Z2, Z0
+	VSHUFF64X2    $0xdd, Z3, Z2, Z1
+	VADDPS        Z1, Z0, Z0
+	VMOVUPS       256(DX), Z1
+	VMOVUPS       320(DX), Z2
+	VSHUFF64X2    $0x44, Z2, Z1, Z3
+	VSHUFF64X2    $0xee, Z2, Z1, Z1
+	VADDPS        Z1, Z3, Z3
+	VMOVUPS       384(DX), Z1
+	VMOVUPS       448(DX), Z2
+	VSHUFF64X2    $0x44, Z2, Z1, Z4
+	VSHUFF64X2    $0xee, Z2, Z1, Z1
+	VADDPS        Z1, Z4, Z4
+	VSHUFF64X2    $0x88, Z4, Z3, Z1
+	VSHUFF64X2    $0xdd, Z4, Z3, Z2
+	VADDPS        Z2, Z1, Z1
+	VMOVUPS       512(DX), Z2
+	VMOVUPS       576(DX), Z3
+	VSHUFF64X2    $0x44, Z3, Z2, Z4
+	VSHUFF64X2    $0xee, Z3, Z2, Z2
+	VADDPS        Z2, Z4, Z4
+	VMOVUPS       640(DX), Z2
+	VMOVUPS       704(DX), Z3
+	VSHUFF64X2    $0x44, Z3, Z2, Z5
+	VSHUFF64X2    $0xee, Z3, Z2, Z2
+	VADDPS        Z2, Z5, Z5
+	VSHUFF64X2    $0x88, Z5, Z4, Z2
+	VSHUFF64X2    $0xdd, Z5, Z4, Z3
+	VADDPS        Z3, Z2, Z2
+	VMOVUPS       768(DX), Z3
+	VMOVUPS       832(DX), Z4
+	VSHUFF64X2    $0x44, Z4, Z3, Z5
+	VSHUFF64X2    $0xee, Z4, Z3, Z3
+	VADDPS        Z3, Z5, Z5
+	VMOVUPS       896(DX), Z3
+	VMOVUPS       960(DX), Z4
+	VSHUFF64X2    $0x44, Z4, Z3, Z6
+	VSHUFF64X2    $0xee, Z4, Z3, Z3
+	VADDPS        Z3, Z6, Z6
+	VSHUFF64X2    $0x88, Z6, Z5, Z3
+	VSHUFF64X2    $0xdd, Z6, Z5, Z4
+	VADDPS        Z4, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z4
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z4, Z4
+	VUNPCKLPD     Z3, Z2, Z0
+	VUNPCKHPD     Z3, Z2, Z1
+	VADDPS        Z1, Z0, Z0
 	VMOVDQU32     minOrder<>+0(SB), Z1
 	VPERMPS       1024(DX), Z1, Z1
 	VADDPS        Z1, Z4, Z4

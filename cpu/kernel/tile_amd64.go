@@ -3,8 +3,6 @@ package kernel
 import (
 	"sync"
 	"unsafe"
-
-	"minfer/engine/gguf"
 )
 
 // The frame of the AVX-512 products: tiles of 4 weight rows and 8 tokens, whose
@@ -23,7 +21,6 @@ const (
 // A tiled describes one weight type for [tiled.matMul]. Sizes are bytes of a block
 // (for types without blocks, of a step).
 type tiled struct {
-	weight, act gguf.Type
 	elements    int // of a block
 	part        int // blocks that a part has at most
 	wBytes      int // of a weight block
@@ -33,9 +30,11 @@ type tiled struct {
 	accBytes    int // accumulators of a tile
 	pack        func(dst, act0, act1 *byte, pair, blocks int)
 	panel       func(dst, w *byte, row, blocks int)
-	tile        func(acc *float32, panel, packed *byte, blocks, first int)
+	tile        tileAsm
 	finish      func(dst *float32, dstStride int, acc *float32)
 }
+
+type tileAsm func(acc *float32, panel, packed *byte, blocks, first int)
 
 // ptr is the address of b[i].
 func ptr(b []byte, i int) *byte { return &b[i] }
@@ -146,8 +145,8 @@ func (t *tiled) mul(dst []float32, dstStride int, w []byte, stride, rows int, ti
 // A prepared describes the product with one row.
 type prepared struct {
 	elements, wBytes, aBytes int
-	rowBytes                 int // of a prepared block
-	row                      func(dst, act *byte, blocks int)
+	rowBytes                 int                              // of a prepared block
+	row                      func(dst, act *byte, blocks int) // nil: as it is
 	mul                      matVecAsm
 }
 
@@ -156,6 +155,10 @@ func (p *prepared) bytes(n int) int { return n / p.elements * p.rowBytes }
 func (p *prepared) prepare(dst, act []byte, n int) {
 	if blocks := n / p.elements; blocks > 0 {
 		dst, act = dst[:blocks*p.rowBytes], act[:blocks*p.aBytes]
+		if p.row == nil {
+			copy(dst, act)
+			return
+		}
 		p.row(&dst[0], &act[0], blocks)
 	}
 }

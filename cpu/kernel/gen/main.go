@@ -31,6 +31,7 @@ var families = map[string]func(){
 	"q32":      q32Family,
 	"quantize": quantizeFamily,
 	"vnni32":   vnni32Family,
+	"vnnik":    vnniKFamily,
 }
 
 func main() {

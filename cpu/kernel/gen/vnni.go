@@ -117,6 +117,16 @@ func tileSum8(acc Register) []VecVirtual {
 	return sums
 }
 
+// addMinimums adds what is in memory for each row: eight floats, one a token.
+func addMinimums(sums []VecVirtual, m Register, off int) {
+	for i := range sums {
+		v := ZMM()
+		VMOVDQU32(dwords("minOrder", 0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15), v)
+		VPERMPS(at(m, off+64*i), v, v)
+		VADDPS(v, sums[i], sums[i])
+	}
+}
+
 // storeTile writes tileSum8's sums to dst[t*dstStride+r]; dstStride is in bytes.
 func storeTile(sums []VecVirtual, dst, dstStride Register) {
 	// Lanes of a part: row 0 t0, row 0 t1, row 1 t0, row 1 t1 and the same of rows 2

@@ -337,13 +337,7 @@ func finishTile32(act string, min bool) {
 	SHLQ(U8(2), dstStride)
 	sums := tileSum8(m)
 	if min {
-		Comment("ms of row r: tokens 0..7; the sums have rows 2i, 2i+1 of tokens 2p, 2p+1 in part p")
-		for i := range sums {
-			v := ZMM()
-			VMOVDQU32(dwords("minOrder", 0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15), v)
-			VPERMPS(at(m, tileMins+64*i), v, v)
-			VADDPS(v, sums[i], sums[i])
-		}
+		addMinimums(sums, m, tileMins)
 	}
 	storeTile(sums, dst, dstStride)
 	finish()
