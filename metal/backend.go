@@ -194,6 +194,8 @@ var inputs = map[graph.Op]int{
 }
 
 func (b *Backend) execute(n *graph.Node, in []graph.Operand, out graph.Operand, kv *graph.KV) error {
+	// What an earlier node left behind that failed between its bindings and its launch.
+	b.err, b.bytes = nil, b.bytes[:0]
 	want, ok := inputs[n.Op]
 	if !ok {
 		return refuse(n, "this op has no kernel")

@@ -111,7 +111,8 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	}
 	env := &suites.Env{Device: dev}
 	defer env.Close()
-	backends, err := env.Backends(threads, metal.Options{Levers: levers})
+	// The software device takes minutes for what a GPU does within its deadline.
+	backends, err := env.Backends(threads, metal.Options{Levers: levers, Deadline: suites.CheckedDeadline})
 	if err != nil {
 		return 0, err
 	}
