@@ -131,6 +131,57 @@ func MeasureAB(ctx context.Context, a, b ABSide, o ABOptions) (*AB, error) {
 	}
 }
 
+// One is the measurement of a single side.
+type One struct {
+	Samples  []float64 // seconds by round
+	Stop     string
+	Warnings []string
+}
+
+// MeasureOne times one side in rounds until the interval of its median is narrow
+// enough, by the rule of MeasureAB.
+func MeasureOne(ctx context.Context, side ABSide, o ABOptions) (*One, error) {
+	o = o.defaults()
+	r := &One{}
+	var spent time.Duration
+	look, last := o.MinRounds, o.MaxRounds
+	for n := -o.Warmup; ; n++ {
+		switch {
+		case n >= last && n < o.MaxRounds:
+			r.Stop = fmt.Sprintf("the interval is within %.1f %% of the median", 100*o.Width)
+		case n >= o.MaxRounds:
+			r.Stop = fmt.Sprintf("%d rounds", n)
+		case n >= o.MinRounds && o.Budget > 0 && spent >= o.Budget:
+			r.Stop = fmt.Sprintf("the budget of %v", o.Budget)
+		case n >= look && last == o.MaxRounds:
+			lo, hi := medianInterval(r.Samples, o.Level)
+			if m := median(r.Samples); max(hi-m, m-lo) <= o.Width*m {
+				last = min(n+(n+3)/4, o.MaxRounds)
+			}
+			look = n + (n+3)/4
+		}
+		if r.Stop != "" {
+			r.Warnings = doubts(r.Samples)
+			return r, nil
+		}
+		if err := ctx.Err(); err != nil {
+			r.Stop = "interrupted"
+			return r, err
+		}
+		d, err := side(ctx)
+		if err != nil {
+			return r, err
+		}
+		if d <= 0 {
+			return r, errors.New("a round took no time: want more work in a round")
+		}
+		spent += d
+		if n >= 0 {
+			r.Samples = append(r.Samples, d.Seconds())
+		}
+	}
+}
+
 // summarise computes everything from the rounds.
 func (r *AB) summarise(o ABOptions) {
 	n := len(r.Rounds)
@@ -147,7 +198,12 @@ func (r *AB) summarise(o ABOptions) {
 	r.Ratio = math.Exp(median(logs))
 	lo, hi := medianInterval(logs, o.Level)
 	r.Lo, r.Hi = math.Exp(lo), math.Exp(hi)
-	r.Warnings = doubts(side)
+	r.Warnings = doubts(side[0], side[1])
+	// The range of n values holds the median of what they are drawn from in all but
+	// two of 2^n cases.
+	if 1-math.Pow(2, float64(1-n)) < o.Level {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d rounds are too few for an interval of %.0f %%: it is their range", n, 100*o.Level))
+	}
 }
 
 // medianInterval is the bootstrap's percentile interval of the median, without
@@ -165,24 +221,32 @@ func medianInterval(x []float64, level float64) (lo, hi float64) {
 
 // doubts are what a reader should know of the samples: drift over the rounds, and
 // a machine that was not quiet.
-func doubts(side [2][]float64) []string {
+func doubts(sides ...[]float64) []string {
 	var out []string
-	for i, x := range side {
-		name := [...]string{"A", "B"}[i]
+	for i, x := range sides {
+		who, whose := "the side", "the"
+		if len(sides) > 1 {
+			who = "side " + string(rune('A'+i))
+			whose = who + "'s"
+		}
 		third := len(x) / 3
 		if third < 3 {
 			continue
 		}
 		if first, last := median(x[:third]), median(x[len(x)-third:]); math.Abs(last/first-1) > 0.1 {
-			out = append(out, fmt.Sprintf("drift: side %s took %+.0f %% at the end of the run", name, 100*(last/first-1)))
+			out = append(out, fmt.Sprintf("drift: %s took %+.0f %% at the end of the run", who, 100*(last/first-1)))
 		}
 		s := slices.Sorted(slices.Values(x))
 		if spread := (stat.Quantile(0.75, stat.LinInterp, s, nil) - stat.Quantile(0.25, stat.LinInterp, s, nil)) / median(x); spread > 0.1 {
-			out = append(out, fmt.Sprintf("noise: the middle half of side %s's rounds spreads over %.0f %% of its median", name, 100*spread))
+			out = append(out, fmt.Sprintf("noise: the middle half of %s rounds spreads over %.0f %% of the median", whose, 100*spread))
 		}
 	}
 	return out
 }
+
+// MedianOf is the middle of the values, the mean of the two middle ones for an even
+// number; 0 for none.
+func MedianOf(x []float64) float64 { return median(x) }
 
 // median of values in any order; x is left as it is.
 func median(x []float64) float64 {

@@ -167,6 +167,21 @@ func (s *Session) Reset() error {
 	return nil
 }
 
+// Truncate goes back to an earlier position, as if what was evaluated from there on
+// had not been: no row sees the cells of the cache behind its own position.
+func (s *Session) Truncate(pos int) error {
+	switch {
+	case s.closed:
+		return ErrClosed
+	case s.failed != nil:
+		return fmt.Errorf("session: an earlier pass failed, reset first: %w", s.failed)
+	case pos < 0 || pos > s.pos:
+		return fmt.Errorf("session: truncate to position %d: want 0 to %d", pos, s.pos)
+	}
+	s.pos = pos
+	return nil
+}
+
 // Close frees the plan and the cache. It is idempotent.
 func (s *Session) Close() {
 	if s.closed {

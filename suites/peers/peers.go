@@ -5,12 +5,10 @@
 package peers
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"minfer/engine/gguf"
@@ -19,6 +17,7 @@ import (
 	"minfer/engine/session"
 	"minfer/harness"
 	"minfer/refs/llamacpp"
+	"minfer/suites/limits"
 )
 
 // Options of a comparison.
@@ -120,7 +119,7 @@ func Run(ctx context.Context, lib *llamacpp.Lib, o Options) (*Record, error) {
 	}); err != nil {
 		return rec, err
 	}
-	limit := newReadLoop(o.Threads)
+	limit := limits.NewReadLoop(o.Threads, readLoopBytes)
 	err = rec.measure(ctx, o, fmt.Sprintf("decode %d at depth %d", o.Generate, o.Depth), o.Generate, o.Depth, sides, limit, func(c contender) error {
 		for i := range o.Generate {
 			if err := ctx.Err(); err != nil {
@@ -138,7 +137,7 @@ func Run(ctx context.Context, lib *llamacpp.Lib, o Options) (*Record, error) {
 // measure interleaves the sides of one test of n tokens. A side is reset and its
 // cache filled to the depth outside of the clock. With a limit, that takes part
 // too, and the rates are put beside it.
-func (rec *Record) measure(ctx context.Context, o Options, test string, n, depth int, sides []contender, limit *readLoop, work func(contender) error) error {
+func (rec *Record) measure(ctx context.Context, o Options, test string, n, depth int, sides []contender, limit *limits.ReadLoop, work func(contender) error) error {
 	var measured []harness.Side
 	for _, c := range sides {
 		measured = append(measured, harness.Side{Name: c.name,
@@ -151,7 +150,7 @@ func (rec *Record) measure(ctx context.Context, o Options, test string, n, depth
 			Round: func(context.Context) error { return work(c) }})
 	}
 	if limit != nil {
-		measured = append(measured, harness.Side{Name: "read loop", Round: func(context.Context) error { limit.round(); return nil }})
+		measured = append(measured, harness.Side{Name: "read loop", Round: func(context.Context) error { limit.Round(); return nil }})
 	}
 	samples, err := harness.Interleave(ctx, 1, o.Rounds, o.Seed, measured)
 	if err != nil && (ctx.Err() == nil || slices.ContainsFunc(samples, func(s []time.Duration) bool { return len(s) == 0 })) {
@@ -163,7 +162,7 @@ func (rec *Record) measure(ctx context.Context, o Options, test string, n, depth
 		rate := float64(n) / harness.Median(samples[i]).Seconds()
 		row := Row{Test: test, Side: c.name, Tokens: n, Samples: samples[i], Rate: rate, Spread: harness.Spread(samples[i])}
 		if limit != nil {
-			row.ReadRate = limit.rate(samples[len(sides)])
+			row.ReadRate = limit.Rate(samples[len(sides)])
 			row.OfLimit = rate * float64(rec.Weights) / row.ReadRate
 		}
 		if i > 0 {
@@ -252,45 +251,5 @@ func weightBytes(m *model.Model) int64 {
 	return n
 }
 
-// readLoop is the limit of decode: every thread reads its own part of a buffer
-// that no cache holds. It searches for a byte that is not there, since the
-// standard library's search reads with the widest loads of the processor.
-type readLoop struct {
-	data    []byte
-	threads int
-}
-
-// readLoopBytes is the size of the buffer, half a GiB.
+// readLoopBytes is the size of the read loop's buffer, half a GiB.
 const readLoopBytes = 1 << 29
-
-func newReadLoop(threads int) *readLoop {
-	return &readLoop{data: bytes.Repeat([]byte{1}, readLoopBytes), threads: threads}
-}
-
-// round reads the buffer once and gives the number of bytes read: all of the
-// threads' equal parts, since no byte is 0.
-func (l *readLoop) round() int {
-	size := len(l.data) / l.threads
-	read := make([]int, l.threads)
-	var wg sync.WaitGroup
-	for t := range l.threads {
-		part := l.data[t*size:][:size]
-		wg.Go(func() {
-			if read[t] = bytes.IndexByte(part, 0); read[t] < 0 {
-				read[t] = size
-			}
-		})
-	}
-	wg.Wait()
-	total := 0
-	for _, n := range read {
-		total += n
-	}
-	return total
-}
-
-// rate is the fastest round's, in bytes a second: a limit is what the machine
-// can do.
-func (l *readLoop) rate(rounds []time.Duration) float64 {
-	return float64(len(l.data)) / slices.Min(rounds).Seconds()
-}

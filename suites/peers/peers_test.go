@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"bytes"
 	"context"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 
 	"minfer/engine/gguf"
 	"minfer/engine/model"
+	"minfer/suites/limits"
 )
 
 // Each round resets a side and fills its cache to the depth, then does the work.
@@ -28,7 +28,7 @@ func TestMeasure(t *testing.T) {
 			}}
 	}
 	rec := &Record{Weights: 1000}
-	limit := &readLoop{data: bytes.Repeat([]byte{1}, 1<<13), threads: 3}
+	limit := limits.NewReadLoop(3, 1<<13)
 	o := Options{Rounds: 4, Seed: 1}
 	require.NoError(t, rec.measure(context.Background(), o, "decode", 1, 5, []contender{side("ours"), side("theirs")}, limit, func(c contender) error {
 		return c.eval([]int32{1})
@@ -52,16 +52,6 @@ func TestMeasure(t *testing.T) {
 	require.NoError(t, rec.measure(context.Background(), o, "prefill", 7, 0, []contender{side("ours"), side("theirs")}, nil, func(contender) error { return nil }))
 	require.Len(t, rec.Rows, 4)
 	require.Zero(t, rec.Rows[2].ReadRate)
-}
-
-// The read loop reads every byte of its buffer, whatever the number of threads.
-func TestReadLoop(t *testing.T) {
-	for _, threads := range []int{1, 2, 3} {
-		l := &readLoop{data: bytes.Repeat([]byte{1}, 600), threads: threads}
-		require.Equal(t, 600, l.round(), "%d threads", threads)
-		l.data[599] = 0 // the last byte is read too
-		require.Equal(t, 599, l.round(), "%d threads", threads)
-	}
 }
 
 // A tied embedding is read once a token, as the output matrix.
