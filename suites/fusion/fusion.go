@@ -25,7 +25,7 @@ func (s Suite) Cases(env *suites.Env) ([]harness.Case, error) {
 	if env.Device.Open == nil {
 		return nil, nil
 	}
-	return metalcase.Cases(env, s.Name(), s.Ops(), list(env.Tier)), nil
+	return metalcase.Cases(env, s.Name(), s.Ops(), metalcase.Distinct(list(env.Tier))), nil
 }
 
 var types = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K}

@@ -24,7 +24,7 @@ func (s Suite) Cases(env *suites.Env) ([]harness.Case, error) {
 	if env.Device.Open == nil {
 		return nil, nil
 	}
-	return metalcase.Cases(env, s.Name(), s.Ops(), list(env.Tier)), nil
+	return metalcase.Cases(env, s.Name(), s.Ops(), metalcase.Distinct(list(env.Tier))), nil
 }
 
 func list(tier suites.Tier) []metalcase.Case {

@@ -71,8 +71,12 @@ const (
 	factorGEMM
 )
 
+// gemmOff is the level of factorGEMM that takes the gemm out; the lower ones leave
+// it, as most runs do.
+const gemmOff = 2
+
 func list(tier suites.Tier) []metalcase.Case {
-	levels := []int{len(types), len(ms), len(ns), len(blocks) + len(real), 2, 2}
+	levels := []int{len(types), len(ms), len(ns), len(blocks) + len(real), 2, 3}
 	least := func(row []int, f int, sizes []int) int {
 		if row[f] >= 0 {
 			return sizes[row[f]]
@@ -101,8 +105,10 @@ func list(tier suites.Tier) []metalcase.Case {
 	// Each type in each tier, whatever else.
 	var seeds [][]int
 	for t := range types {
-		for _, n := range []int{0, 1, 4} { // single, multi, gemm by its tokens
-			seeds = append(seeds, []int{t, -1, n, -1, -1, 0})
+		for bias := range 2 {
+			for _, n := range []int{0, 1, 4} { // single, multi, gemm by its tokens
+				seeds = append(seeds, []int{t, -1, n, -1, bias, 0})
+			}
 		}
 		seeds = append(seeds, []int{t, 12, 1, -1, -1, 0}) // gemm by its outputs
 	}
@@ -110,14 +116,14 @@ func list(tier suites.Tier) []metalcase.Case {
 	for _, row := range metalcase.Pairwise(levels, seeds, allowed) {
 		c := &metalcase.MulMat{Type: types[row[factorType]], M: ms[row[factorM]], N: ns[row[factorN]],
 			K: length(types[row[factorType]], row[factorK]), Bias: row[factorBias] == 1}
-		if row[factorGEMM] == 1 {
+		if row[factorGEMM] == gemmOff {
 			c.Levers = metalcase.Setting{"MINFER_GEMM=0"}
 		}
 		cases = append(cases, c)
 	}
-	return append(cases,
+	return metalcase.Distinct(append(cases,
 		&metalcase.MulMat{Type: gguf.Q4_K, M: 4, N: 1, K: 96}, // refused: not whole blocks
 		&metalcase.MulMat{Type: gguf.Q8_0, M: 4, N: 3, K: 33},
 		&metalcase.MulMat{Type: gguf.Q4_0, M: 33, N: 1, K: 64, Levers: metalcase.Setting{"MINFER_WEIGHT_COPY=1"}},
-	)
+	))
 }

@@ -1,6 +1,10 @@
 package metalcase
 
-import "slices"
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
 
 // Pairwise gives rows of value indices, one index for each of the levels, such
 // that every pair of values of two factors occurs in some row, as far as allowed
@@ -48,6 +52,7 @@ func Pairwise(levels []int, seeds [][]int, allowed func(row []int) bool) [][]int
 		return n
 	}
 	var rows [][]int
+	turns := rand.New(rand.NewPCG(1, 0))
 	// complete fills the row, the factor that gains most first.
 	complete := func(row []int) bool {
 		if !allowed(row) {
@@ -59,8 +64,9 @@ func Pairwise(levels []int, seeds [][]int, allowed func(row []int) bool) [][]int
 				if row[f] >= 0 {
 					continue
 				}
+				turn := turns.IntN(levels[f]) // values without gain take turns
 				for k := range levels[f] {
-					v := (k + len(rows)) % levels[f] // values without gain take turns
+					v := (k + turn) % levels[f]
 					g := gain(row, f, v)
 					if g <= most {
 						continue
@@ -104,4 +110,18 @@ func Pairwise(levels []int, seeds [][]int, allowed func(row []int) bool) [][]int
 		}
 	}
 	return rows
+}
+
+// Distinct leaves out cases that repeat an earlier one.
+func Distinct(list []Case) []Case {
+	seen := map[string]bool{}
+	out := list[:0]
+	for _, c := range list {
+		op, params := c.ID()
+		if key := fmt.Sprint(op, params); !seen[key] {
+			seen[key] = true
+			out = append(out, c)
+		}
+	}
+	return out
 }

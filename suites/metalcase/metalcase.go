@@ -76,7 +76,10 @@ func (s Setting) Params() []harness.Param {
 	}
 	names := make([]string, len(s))
 	for i, entry := range s {
-		names[i] = strings.TrimSuffix(strings.TrimPrefix(entry, "MINFER_"), "=1")
+		names[i] = strings.TrimPrefix(entry, "MINFER_")
+		if strings.HasPrefix(names[i], "NO_") {
+			names[i] = strings.TrimSuffix(names[i], "=1")
+		}
 	}
 	return []harness.Param{harness.P("levers", strings.Join(names, ","))}
 }

@@ -38,7 +38,7 @@ func onMetal(env *suites.Env, list []opCase) []harness.Case {
 		&metalcase.Permute{Shape: graph.Shape{7, 5, 3, 1}, Perm: [4]int{0, 2, 1, 3}},
 		&metalcase.Permute{Shape: graph.Shape{33, 9, 2, 1}, Perm: [4]int{1, 0, 2, 3}},
 		&metalcase.Permute{Shape: graph.Shape{4, 3, 5, 2}, Perm: [4]int{3, 2, 0, 1}},
-		&metalcase.WarmUp{Bytes: 4}, &metalcase.WarmUp{Bytes: 1 << 16}, &metalcase.WarmUp{Bytes: 37 << 10},
+		&metalcase.WarmUp{Bytes: 4}, &metalcase.WarmUp{Bytes: 1 << 16}, &metalcase.WarmUp{Bytes: 37 << 10}, &metalcase.WarmUp{Bytes: 256 << 10},
 	)
 	return metalcase.Cases(env, "ops", metalOps, cases)
 }

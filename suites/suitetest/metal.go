@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"minfer/harness"
 	"minfer/metal/kernels"
 	"minfer/metal/mtl"
 	"minfer/metal/mtl/soft"
@@ -50,4 +51,33 @@ func Kernels(t testing.TB, faults ...Fault) fs.FS {
 		edited[name] = &fstest.MapFile{Data: text}
 	}
 	return edited
+}
+
+// Planted is a fault in a kernel, the cases that must see it, and a part of what
+// they must say.
+type Planted struct {
+	Name   string
+	Faults []Fault
+	Filter string
+	Reason string // a part of every failure's reason
+}
+
+// Red runs the cases of each planted fault: one at least must match, and all that
+// are not refused by contract must fail for the reason given.
+func Red(t *testing.T, s suites.Suite, list []Planted) {
+	for _, p := range list {
+		t.Run(p.Name, func(t *testing.T) {
+			report := Run(t, s, Metal(t, Kernels(t, p.Faults...)), p.Filter)
+			judged := 0
+			for _, r := range report.Results {
+				if r.Outcome == harness.Unsupported {
+					continue
+				}
+				judged++
+				require.Equal(t, harness.Fail, r.Outcome, "%s: %s", r.Case, r.Reason)
+				require.Contains(t, r.Reason, p.Reason, r.Case)
+			}
+			require.NotZero(t, judged, "no case that is not refused matches %q", p.Filter)
+		})
+	}
 }
