@@ -216,6 +216,11 @@ func (f *flags) environment(levers lever.Levers) (*suites.Env, string, error) {
 			return nil, "", fmt.Errorf("--mode: %w", err)
 		}
 	}
+	for _, v := range lever.All {
+		if value := v.Get(levers); f.devices != "cpu" && v.Kind == lever.KindLever && value != v.Get(lever.Default()) {
+			return nil, "", fmt.Errorf("%s=%s: on device %s the suites set the levers of each case themselves: unset it", v.Name, value, f.devices)
+		}
+	}
 	if levers.Trace != "" {
 		return nil, "", fmt.Errorf("MINFER_TRACE=%s: mverify writes no node values: unset it, or see mbench run", levers.Trace)
 	}
