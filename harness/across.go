@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -446,6 +448,22 @@ func (c *RunChanges) Table() Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// Write prints a table as "md" or "csv".
+func (t Table) Write(w io.Writer, format string) error {
+	b := bufio.NewWriter(w)
+	switch format {
+	case "md":
+		writeMarkdown(b, t)
+	case "csv":
+		if err := writeCSV(b, t); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("unknown format %q: want md or csv", format)
+	}
+	return b.Flush()
 }
 
 func (c *RunChange) countersText() string {

@@ -5,8 +5,11 @@
 //	mbench peers --llama DIR                          llama.cpp beside this engine, interleaved, in one run
 //	mbench synth --arch qwen2 --size 0.5b --type q4_0 -o FILE
 //	mbench quantize IN OUT TYPE
+//	mbench compare OLD.json NEW.json                  two recorded runs, with confidence intervals
+//	mbench merge FILE...                              the records of a sweep's shards in one
 //
-// It exits with 0 when done, 2 for bad usage or bad input.
+// It exits with 0 when done, 1 when something did not hold, 2 for bad usage or bad
+// input, 3 when nothing ran.
 package main
 
 import "minfer/cmd/internal/cli"

@@ -17,6 +17,8 @@ usage: mbench run [--model FILE] --prompt TEXT [-n N]    generate text
        mbench peers --llama DIR [--model FILE]           llama.cpp beside this engine
        mbench synth --arch A --size S --type T -o FILE   a model file of real shape and random weights
        mbench quantize IN OUT TYPE                       the weights of IN in another type
+       mbench compare OLD.json NEW.json                  two recorded runs, with confidence intervals
+       mbench merge FILE...                              the records of a sweep's shards in one
 
 Each command explains its flags with --help.
 exit codes: 0 done, 1 something did not hold, 2 bad usage or input.
@@ -30,17 +32,19 @@ var commands = map[string]command{
 	"peers":    peersCommand,
 	"synth":    synthesize,
 	"quantize": quantize,
+	"compare":  compareCommand,
+	"merge":    mergeCommand,
 }
 
 func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if len(args) == 0 {
-		return 0, errors.New("a command is needed: run, peers, synth or quantize (see --help)")
+		return 0, errors.New("a command is needed: run, peers, synth, quantize, compare or merge (see --help)")
 	}
 	if cmd, ok := commands[args[0]]; ok {
 		return cmd(ctx, s, args[1:])
 	}
 	if !strings.HasPrefix(args[0], "-") {
-		return 0, fmt.Errorf("unknown command %q: want run, peers, synth or quantize (see --help)", args[0])
+		return 0, fmt.Errorf("unknown command %q: want run, peers, synth, quantize, compare or merge (see --help)", args[0])
 	}
 	set := cli.Flags(s, "mbench", usage)
 	version := set.Bool("version", false, "print the version")
@@ -51,5 +55,5 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		fmt.Fprintln(s.Stdout, cli.Version("mbench"))
 		return harness.ExitHeld, nil
 	}
-	return 0, errors.New("a command is needed: run, peers, synth or quantize (see --help)")
+	return 0, errors.New("a command is needed: run, peers, synth, quantize, compare or merge (see --help)")
 }
