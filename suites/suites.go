@@ -77,7 +77,7 @@ type Env struct {
 	backends map[int]graph.Backend
 
 	mu      sync.Mutex
-	devices map[int]*opened // of Metal, by threads
+	devices map[deviceKey]*opened // of Metal
 	metals  []*metal.Backend
 }
 
@@ -128,6 +128,9 @@ type Device struct {
 	Open func(threads int) (mtl.Device, error)
 	// Checked: a sanitizer watches the device.
 	Checked bool
+	// Fast opens the same device without its sanitizer, nil where Open's has none:
+	// for runs so long that only a part of them can be watched.
+	Fast func(threads int) (mtl.Device, error)
 }
 
 // Model is one file to verify with.

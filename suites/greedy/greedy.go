@@ -55,6 +55,9 @@ type continuation struct {
 	Text   string  `json:"text"` // for the reader of a diff
 }
 
+// weightTypes are the files made of each embedded model.
+var weightTypes = []string{"f16", "q4_0", "q8_0", "q4_K", "q4_K_M"}
+
 // run is one model file and cache type with one prompt.
 type run struct {
 	model   suites.Model
@@ -76,7 +79,7 @@ func (r run) id() harness.ID {
 func runs(env *suites.Env) []run {
 	var list []run
 	for _, m := range env.Models {
-		weights := []string{"f16", "q4_0", "q8_0", "q4_K", "q4_K_M"}
+		weights := weightTypes
 		if m.Path != "" {
 			weights = []string{""}
 		}
@@ -91,8 +94,12 @@ func runs(env *suites.Env) []run {
 	return list
 }
 
-// Cases lists every prompt for every model, weight type and cache type.
+// Cases lists every prompt for every model, weight type and cache type; on a Metal
+// device every setting of the levers for every model, weight type and cache type.
 func (Suite) Cases(env *suites.Env) ([]harness.Case, error) {
+	if env.Device.Open != nil {
+		return metalCases(env)
+	}
 	var known golden
 	if err := json.Unmarshal(goldenFile, &known); err != nil {
 		return nil, fmt.Errorf("greedy: golden.json: %w", err)

@@ -75,7 +75,9 @@ func softDevice(d suites.Device, o DeviceOptions) (suites.Device, error) {
 		}
 	}
 	d.Name = fmt.Sprintf("soft (%v)", o.Mode)
-	d.Checked = o.Mode != san.Off
+	if d.Checked = o.Mode != san.Off; d.Checked {
+		d.Fast = func(threads int) (mtl.Device, error) { return soft.New(soft.Options{Threads: threads}) }
+	}
 	d.Open = func(threads int) (mtl.Device, error) {
 		return soft.New(soft.Options{Mode: o.Mode, Seed: o.Seed, Threads: threads})
 	}
