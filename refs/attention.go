@@ -47,7 +47,7 @@ func Attention(q, k, v []float64, pos []int32, a Attn) (AttnParts, error) {
 	}
 
 	parts := AttnParts{Out: make([]float64, rows*a.HeadDimV*a.NHead)}
-	var scoreSquares, outSquares []float64
+	var scores2, outs2 squares
 	for r := range rows {
 		var rowScores, rowProbs [][]float64
 		for h := range a.NHead {
@@ -63,7 +63,7 @@ func Attention(q, k, v []float64, pos []int32, a Attn) (AttnParts, error) {
 					continue
 				}
 				for i := range query {
-					scoreSquares = append(scoreSquares, query[i]*key[i]*query[i]*key[i])
+					scores2.add(query[i] * key[i])
 				}
 			}
 			probs := SoftMax(scores, cells, a.Scale, mask)
@@ -75,7 +75,7 @@ func Attention(q, k, v []float64, pos []int32, a Attn) (AttnParts, error) {
 				for c := 0; c <= int(pos[r]); c++ {
 					term := probs[c] * v[c*vWidth+kv*a.HeadDimV+i]
 					sum += term
-					outSquares = append(outSquares, term*term)
+					outs2.add(term)
 				}
 				parts.Out[(r*a.NHead+h)*a.HeadDimV+i] = sum
 			}
@@ -83,8 +83,26 @@ func Attention(q, k, v []float64, pos []int32, a Attn) (AttnParts, error) {
 		}
 		parts.Scores, parts.Probs = append(parts.Scores, rowScores), append(parts.Probs, rowProbs)
 	}
-	parts.ScoreTerms, parts.OutTerms = rootMean(scoreSquares), rootMean(outSquares)
+	parts.ScoreTerms, parts.OutTerms = scores2.rootMean(), outs2.rootMean()
 	return parts, nil
+}
+
+// squares adds up the squares of values.
+type squares struct {
+	sum float64
+	n   int
+}
+
+func (s *squares) add(v float64) {
+	s.sum += v * v
+	s.n++
+}
+
+func (s *squares) rootMean() float64 {
+	if s.n == 0 {
+		return 0
+	}
+	return math.Sqrt(s.sum / float64(s.n))
 }
 
 // rootMean is the root of the mean of squares that are squared already.
