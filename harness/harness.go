@@ -84,6 +84,9 @@ type Case struct {
 	// Work is the size of the case in multiply-adds (or elements, where nothing
 	// is multiplied): it bounds runs and balances shards. At least 1.
 	Work int64
+	// Device is what runs the case, "" where it makes no difference. Two cases of one
+	// run may share an identity if their devices differ.
+	Device string
 	// Run does the work. An error means that the harness or its input is broken,
 	// which is not the same as a failed case, and ends the run.
 	Run func(ctx context.Context) (Result, error)
@@ -92,10 +95,12 @@ type Case struct {
 // Result is what one case gave.
 type Result struct {
 	Case       string        `json:"case"`
+	Device     string        `json:"device,omitempty"` // as --device takes it; "" where it makes no difference
 	Outcome    Outcome       `json:"outcome"`
-	Reason     string        `json:"reason,omitempty"`  // of a failure, a refusal or a skip: one line
-	Details    []string      `json:"details,omitempty"` // further lines: the first differing nodes, and so on
-	Note       string        `json:"note,omitempty"`    // one line that the text report prints of a passing case too, at its end
+	Reason     string        `json:"reason,omitempty"`   // of a failure, a refusal or a skip: one line
+	Details    []string      `json:"details,omitempty"`  // further lines: the first differing nodes, and so on
+	Note       string        `json:"note,omitempty"`     // one line that the text report prints of a passing case too, at its end
+	Findings   []Finding     `json:"findings,omitempty"` // of a failure: faults in source files
 	Comparison *Comparison   `json:"comparison,omitempty"`
 	Counts     []Count       `json:"counts,omitempty"` // what was compared: nodes, tokens, strings
 	Rerun      string        `json:"rerun,omitempty"`  // the command that repeats this case alone

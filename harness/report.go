@@ -16,7 +16,7 @@ type Provenance struct {
 	Command string `json:"command"`          // as typed
 	Commit  string `json:"commit"`           // of the build; "unknown" outside a checkout
 	Host    string `json:"host"`             // processor and operating system
-	Device  string `json:"device"`           // what ran the cases
+	Device  string `json:"device"`           // what ran the cases; of several, in the order they ran
 	Oracle  string `json:"oracle,omitempty"` // library version, variant and glibc, where one took part
 	Levers  string `json:"levers,omitempty"` // those set, as NAME=value
 }
@@ -85,8 +85,33 @@ func (r *Report) Summary() string {
 		r.Count(Pass), r.Count(Fail), r.Count(Unsupported), r.Count(Skipped))
 }
 
+// severalDevices says whether results are of more than one device: then, and only
+// then, each is printed with its own.
+func (r *Report) severalDevices() bool {
+	first := ""
+	for i := range r.Results {
+		switch d := r.Results[i].Device; {
+		case d == "" || d == first:
+		case first == "":
+			first = d
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// name is the case's identity, with the device where the report has several: "ops/add
+// d=1 rows=2 on soft".
+func (r *Result) name(several bool) string {
+	if several && r.Device != "" {
+		return r.Case + " on " + r.Device
+	}
+	return r.Case
+}
+
 // Formats lists the names that Write knows.
-var Formats = []string{"text", "json", "jsonl", "junit"}
+var Formats = []string{"text", "json", "jsonl", "junit", "sarif", "github"}
 
 // Write prints the report in a format of Formats. verbose adds passing cases to
 // the text.
@@ -104,6 +129,10 @@ func (r *Report) Write(w io.Writer, format string, verbose bool) error {
 		err = r.jsonl(b)
 	case "junit":
 		err = r.junit(b)
+	case "sarif":
+		err = r.sarif(b)
+	case "github":
+		r.github(b)
 	default:
 		return fmt.Errorf("unknown format %q: want one of %s", format, strings.Join(Formats, ", "))
 	}
@@ -115,11 +144,12 @@ func (r *Report) Write(w io.Writer, format string, verbose bool) error {
 
 // text is for people: what did not pass, in full, then counts and a summary.
 func (r *Report) text(w io.Writer, verbose bool) {
+	several := r.severalDevices()
 	for _, res := range r.Results {
 		if res.Outcome == Pass && !verbose {
 			continue
 		}
-		fmt.Fprintf(w, "%-11s %s", strings.ToUpper(res.Outcome.String()), res.Case)
+		fmt.Fprintf(w, "%-11s %s", strings.ToUpper(res.Outcome.String()), res.name(several))
 		if res.Reason != "" {
 			fmt.Fprintf(w, ": %s", res.Reason)
 		} else if res.Comparison != nil {
@@ -181,15 +211,26 @@ type junitSuites struct {
 }
 
 type junitSuite struct {
-	XMLName   xml.Name    `xml:"testsuite"`
-	Name      string      `xml:"name,attr"`
-	Tests     int         `xml:"tests,attr"`
-	Failures  int         `xml:"failures,attr"`
-	Errors    int         `xml:"errors,attr"`
-	Skipped   int         `xml:"skipped,attr"`
-	Time      string      `xml:"time,attr"`
-	Timestamp string      `xml:"timestamp,attr,omitempty"`
-	Cases     []junitCase `xml:"testcase"`
+	XMLName    xml.Name        `xml:"testsuite"`
+	Name       string          `xml:"name,attr"`
+	Package    string          `xml:"package,attr"`
+	ID         int             `xml:"id,attr"`
+	Hostname   string          `xml:"hostname,attr"`
+	Tests      int             `xml:"tests,attr"`
+	Failures   int             `xml:"failures,attr"`
+	Errors     int             `xml:"errors,attr"`
+	Skipped    int             `xml:"skipped,attr"`
+	Time       string          `xml:"time,attr"`
+	Timestamp  string          `xml:"timestamp,attr"`
+	Properties []junitProperty `xml:"properties>property"`
+	Cases      []junitCase     `xml:"testcase"`
+	Out        string          `xml:"system-out"`
+	Err        string          `xml:"system-err"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
 }
 
 type junitCase struct {
@@ -197,29 +238,49 @@ type junitCase struct {
 	Name      string        `xml:"name,attr"`
 	Classname string        `xml:"classname,attr"`
 	Time      string        `xml:"time,attr"`
-	Failure   *junitMessage `xml:"failure"`
-	Skipped   *junitMessage `xml:"skipped"`
+	Failure   *junitFailure `xml:"failure"`
+	Skipped   *junitSkipped `xml:"skipped"`
 }
 
-type junitMessage struct {
+type junitFailure struct {
 	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
 	Text    string `xml:",chardata"`
 }
 
-// junit writes one testsuite per suite name. JUnit has no 'unsupported': both it
+type junitSkipped struct {
+	Message string `xml:"message,attr"`
+}
+
+// junit writes one testsuite per suite name, with all that Ant's schema of the format
+// asks for, which is the strictest: its order, properties with the provenance, empty
+// outputs. JUnit has no 'unsupported': both it
 // and 'skipped' become <skipped>, told apart by the message.
 func (r *Report) junit(w io.Writer) error {
 	var out junitSuites
 	at := map[string]int{}
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }
 	total := map[string]time.Duration{}
+	several := r.severalDevices()
+	p := &r.Provenance
+	var properties []junitProperty
+	for _, v := range []junitProperty{{"command", p.Command}, {"commit", p.Commit}, {"host", p.Host}, {"device", p.Device}, {"oracle", p.Oracle}, {"levers", p.Levers}} {
+		if v.Value != "" {
+			properties = append(properties, v)
+		}
+	}
 	for _, res := range r.Results {
 		suite, name, _ := strings.Cut(res.Case, "/")
+		if several && res.Device != "" {
+			suite += " on " + res.Device
+		}
 		i, ok := at[suite]
 		if !ok {
 			i = len(out.Suites)
 			at[suite] = i
-			out.Suites = append(out.Suites, junitSuite{Name: suite, Timestamp: junitTime(r.Provenance.Date)})
+			out.Suites = append(out.Suites, junitSuite{
+				Name: suite, Package: "minfer", ID: i, Hostname: "localhost", Timestamp: junitTime(r.Provenance.Date), Properties: properties,
+			})
 		}
 		s := &out.Suites[i]
 		c := junitCase{Name: name, Classname: suite, Time: seconds(res.Duration)}
@@ -227,11 +288,14 @@ func (r *Report) junit(w io.Writer) error {
 		switch res.Outcome {
 		case Fail:
 			s.Failures++
-			text := append(append([]string{}, res.Details...), "rerun: "+res.Rerun)
-			c.Failure = &junitMessage{Message: res.Reason, Text: strings.Join(text, "\n")}
+			text := append([]string{}, res.Details...)
+			if res.Rerun != "" {
+				text = append(text, "rerun: "+res.Rerun)
+			}
+			c.Failure = &junitFailure{Message: res.Reason, Type: res.rule(), Text: strings.Join(text, "\n")}
 		case Unsupported, Skipped:
 			s.Skipped++
-			c.Skipped = &junitMessage{Message: res.Outcome.String() + ": " + res.Reason}
+			c.Skipped = &junitSkipped{Message: res.Outcome.String() + ": " + res.Reason}
 		}
 		total[suite] += res.Duration
 		s.Time = seconds(total[suite])
@@ -249,11 +313,12 @@ func (r *Report) junit(w io.Writer) error {
 	return err
 }
 
-// junitTime drops the zone, which the JUnit schema does not allow.
+// junitTime drops the zone, which the JUnit schema does not allow, and is the epoch
+// where there is no date, which the schema wants.
 func junitTime(rfc3339 string) string {
 	t, err := time.Parse(time.RFC3339, rfc3339)
 	if err != nil {
-		return ""
+		t = time.Unix(0, 0)
 	}
 	return t.UTC().Format("2006-01-02T15:04:05")
 }

@@ -16,7 +16,7 @@ type Runner struct {
 	ShardCount int            // 0 or 1 for all
 	FailFast   bool
 	// Rerun gives the command that repeats a case alone; nil for none.
-	Rerun func(ID) string
+	Rerun func(Case) string
 	// Observe is called after every case, for progress; nil for none.
 	Observe func(done, total int, r Result)
 }
@@ -79,14 +79,14 @@ func (r *Runner) Run(ctx context.Context, cases []Case) (*Report, error) {
 			res.Duration = time.Since(start)
 			if res.Outcome == Fail {
 				if r.Rerun != nil {
-					res.Rerun = r.Rerun(c.ID)
+					res.Rerun = r.Rerun(c)
 				}
 				if r.FailFast {
 					stop = "an earlier case failed (--fail-fast)"
 				}
 			}
 		}
-		res.Case = c.ID.String()
+		res.Case, res.Device = c.ID.String(), c.Device
 		report.Results = append(report.Results, res)
 		if r.Observe != nil {
 			r.Observe(i+1, len(selected), res)

@@ -60,7 +60,7 @@ func TestExitCodes(t *testing.T) {
 func TestRunnerStops(t *testing.T) {
 	cases := []Case{someCase(0, 1, Passed()), someCase(1, 1, Failed("wrong")), someCase(2, 1, Passed())}
 
-	r := Runner{FailFast: true, Rerun: func(id ID) string { return "again " + id.String() }}
+	r := Runner{FailFast: true, Rerun: func(c Case) string { return "again " + c.ID.String() }}
 	report, err := r.Run(context.Background(), cases)
 	require.NoError(t, err)
 	require.Equal(t, "1 passed, 1 failed, 0 unsupported, 1 skipped", report.Summary())
@@ -134,7 +134,7 @@ func TestFormats(t *testing.T) {
 	for _, f := range []struct {
 		format, file string
 		verbose      bool
-	}{{"text", "report.txt", false}, {"text", "report-v.txt", true}, {"json", "report.json", false}, {"jsonl", "report.jsonl", false}, {"junit", "report.xml", false}} {
+	}{{"text", "report.txt", false}, {"text", "report-v.txt", true}, {"json", "report.json", false}, {"jsonl", "report.jsonl", false}, {"junit", "report.xml", false}, {"sarif", "report.sarif", false}, {"github", "report.github", false}} {
 		var b bytes.Buffer
 		require.NoError(t, report().Write(&b, f.format, f.verbose))
 		path := filepath.Join("testdata", f.file)
@@ -145,7 +145,7 @@ func TestFormats(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), b.String(), "%s: -update writes it again", path)
 	}
-	require.EqualError(t, report().Write(&bytes.Buffer{}, "yaml", false), `unknown format "yaml": want one of text, json, jsonl, junit`)
+	require.EqualError(t, report().Write(&bytes.Buffer{}, "yaml", false), `unknown format "yaml": want one of text, json, jsonl, junit, sarif, github`)
 }
 
 // Readers of the formats get back what was written.
