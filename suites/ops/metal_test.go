@@ -43,3 +43,36 @@ func TestCoverageOfSomeCases(t *testing.T) {
 	require.True(t, strings.HasPrefix(last.Reason, "coverage: 1 of "), last.Reason)
 	require.Contains(t, last.Reason, "not judged: ")
 }
+
+// A user's own lines run on a Metal device too; a shape that the backend must
+// refuse is refused with its numbers, and a head count that does not divide is.
+func TestCaseLinesOnMetal(t *testing.T) {
+	env := suitetest.Metal(t, nil)
+	lines, err := harness.ReadLines("my.jsonl", strings.NewReader(`
+{"op":"mul_mat","type":"q6_K","m":17,"n":3,"k":256}
+{"op":"attention","hd":64,"n_head":6,"n_head_kv":4,"n_kv":9,"n_tokens":2,"kv_type":"f16"}
+{"op":"soft_max","d":9,"rows":2,"scale":1}
+`))
+	require.NoError(t, err)
+	env.Lines = lines
+	report := suitetest.Run(t, ops.Suite{}, env, "")
+	require.Len(t, report.Results, 3)
+	r := report.Results[0]
+	require.Equal(t, harness.Pass, r.Outcome, r.Reason)
+	require.Greater(t, float64(r.Comparison.NMSE), 0.0)
+	require.Less(t, float64(r.Comparison.NMSE), 1e-12)
+	require.Less(t, float64(r.Comparison.Share), 1.0)
+	require.Equal(t, harness.Unsupported, report.Results[1].Outcome)
+	require.Contains(t, report.Results[1].Reason, "n_head 6 is no multiple of n_head_kv 4 (force CPU with MINFER_DISABLE_MPS=1)")
+	require.Equal(t, harness.Unsupported, report.Results[2].Outcome)
+	require.Equal(t, "Metal does not support soft_max of f32", report.Results[2].Reason)
+}
+
+// What the device's sanitizer finds fails a case whose values are right.
+func TestSanitizerFindings(t *testing.T) {
+	fault := suitetest.Fault{File: "elementwise.metal", Old: "y[i] = silu(x[i]);", New: "y[i] = silu(x[i]) + 0.0f * x[i + 1];"}
+	for _, r := range suitetest.Run(t, ops.Suite{}, suitetest.Metal(t, suitetest.Kernels(t, fault)), "/silu d=113 rows=3$").Results { // reads past the end
+		require.Equal(t, harness.Fail, r.Outcome)
+		require.Contains(t, r.Reason, "out-of-bounds")
+	}
+}
