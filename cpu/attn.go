@@ -221,7 +221,7 @@ func (a *attention) chunk(thread, i int) {
 
 // scoreHead: the products of a query head with the keys of n cells.
 func (a *attention) scoreHead(s *attnScratch, t, h, n int) {
-	s.scores = grow(s.scores, (n+31)&^31)
+	s.scores = grow(s.scores, (n+a.table.Lanes-1)/a.table.Lanes*a.table.Lanes)
 	q := a.q[(t*a.nHead+h)*a.hd:][:a.hd]
 	act := asBytes(q)
 	if a.half {
@@ -232,12 +232,12 @@ func (a *attention) scoreHead(s *attnScratch, t, h, n int) {
 	a.mv(s.scores[:n], a.k[h/a.group*a.kHead:], a.kStride, act, a.hd)
 }
 
-// softMaxHead pads to whole groups of 32 cells: the exact length would take the
+// softMaxHead pads to whole groups of Lanes cells: the exact length would take the
 // scalar tail, which llama.cpp's padded window never does (section 9).
 func (a *attention) softMaxHead(s *attnScratch, n int) { a.table.SoftMax(s.scores, n, a.scale) }
 
 func (a *attention) valueHead(s *attnScratch, t, h, n int) {
-	s.lanes = grow(s.lanes, 32*a.hdV)
+	s.lanes = grow(s.lanes, a.table.Lanes*a.hdV)
 	dst := a.dst[(t*a.nHead+h)*a.hdV:][:a.hdV]
 	a.av(dst, a.v[h/a.group*a.vHead:], a.vStride, s.scores, n, s.lanes)
 }

@@ -9,7 +9,8 @@ import (
 
 // Level is a set of kernels. Generic and AVX2 give the same bits, and AVX2 is made
 // of AVX2 instructions only, so that forcing it shows what a CPU without AVX-512
-// does.
+// does. AVX512 gives the bits of llama.cpp's AVX-512 build (level Z of
+// docs/numerics.md), which rounds dots of floats and exponentials elsewhere.
 type Level uint8
 
 // Auto is the fastest set with the AVX2 level's bits: results are then the same on
@@ -48,10 +49,14 @@ func ParseLevel(name string) (Level, error) {
 
 // Levels lists the levels that run on this machine, slowest first.
 func Levels() []Level {
+	levels := []Level{Generic}
 	if kernel.AVX2() != nil {
-		return []Level{Generic, AVX2}
+		levels = append(levels, AVX2)
 	}
-	return []Level{Generic}
+	if kernel.AVX512() != nil {
+		levels = append(levels, AVX512)
+	}
+	return levels
 }
 
 // table finds the kernels of a level, and the level that has Auto's bits.
@@ -65,8 +70,11 @@ func (l Level) table() (*kernel.Table, Level, error) {
 	}
 	for _, h := range have {
 		if h == l {
-			if l == AVX2 {
+			switch l {
+			case AVX2:
 				return kernel.AVX2(), l, nil
+			case AVX512:
+				return kernel.AVX512(), l, nil
 			}
 			return kernel.Generic(), l, nil
 		}
@@ -75,9 +83,5 @@ func (l Level) table() (*kernel.Table, Level, error) {
 	for i, h := range have {
 		names[i] = h.String()
 	}
-	why := "this CPU, or this build, lacks its instructions"
-	if l == AVX512 {
-		why = "this build has no AVX-512 kernels"
-	}
-	return nil, l, fmt.Errorf("cpu: level %v: %s: want one of %s", l, why, strings.Join(names, ", "))
+	return nil, l, fmt.Errorf("cpu: level %v: this CPU, or this build, lacks its instructions: want one of %s", l, strings.Join(names, ", "))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +63,31 @@ func logitsHash(t testing.TB, m *model.Model, o cpu.Options, kv graph.DType, tok
 		tokens = tokens[n:]
 	}
 	return h.Sum64()
+}
+
+// The same at the AVX-512 level.
+func TestGoldenLogitsZ(t *testing.T) {
+	if !slices.Contains(cpu.Levels(), cpu.AVX512) {
+		t.Skip("this CPU or architecture has no AVX-512 VNNI: its level is NOT tested here")
+	}
+	for _, g := range []struct {
+		file     string
+		kv       graph.DType
+		h48, all uint64
+	}{
+		{"tiny-qwen2-f16.gguf", gguf.F32, 0x5fcab0552d824dcb, 0xb2657f5c94242e9e},
+		{"tiny-qwen2-f16.gguf", gguf.F16, 0x96b929ec5d9f7652, 0xcf8fe640975d971f},
+		{"tiny-qwen3-f16.gguf", gguf.F32, 0x82ac888d77ac7041, 0xa08fa37a6bfd6677},
+		{"tiny-qwen3-f16.gguf", gguf.F16, 0x54b3287cca9b0141, 0x0d0178e35fd072fb},
+	} {
+		m := openModel(t, g.file)
+		for _, cut := range []int{1, 7, 48} {
+			got := logitsHash(t, m, cpu.Options{Threads: 2, Level: cpu.AVX512}, g.kv, goldenTokens(48), cut)
+			require.Equal(t, g.h48, got, "%s kv=%v cut=%d: %016x, want %016x", g.file, g.kv, cut, got, g.h48)
+		}
+		got := logitsHash(t, m, cpu.Options{Threads: 2, Level: cpu.AVX512}, g.kv, goldenTokens(320), 100)
+		require.Equal(t, g.all, got, "%s kv=%v: %016x, want %016x", g.file, g.kv, got, g.all)
+	}
 }
 
 // The hashes of section 15 come from llama.cpp v0.4.0, one token a step. Here

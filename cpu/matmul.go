@@ -13,6 +13,10 @@ import (
 // batch reads the matrix from memory once.
 const weightTile = 64 << 10
 
+// batchRows is how many rows of a product with tiles of tokens a chunk has at
+// least: each chunk reads the activations of the whole batch.
+const batchRows = 64
+
 // inlineWork is the number of multiply-adds below which waking threads costs
 // more than it saves.
 const inlineWork = 1 << 15
@@ -142,7 +146,11 @@ func (b *Backend) matMul(n *graph.Node, in []graph.Operand, out graph.Operand) e
 		return nil
 	}
 	mm.convert(b)
-	mm.tile = max(1, min(weightTile/mm.stride, (mm.m+4*b.pool.threads-1)/(4*b.pool.threads)))
+	mm.tile = weightTile / mm.stride
+	if mm.prep != nil && mm.tiled {
+		mm.tile = max(mm.tile, batchRows)
+	}
+	mm.tile = max(1, min(mm.tile, (mm.m+4*b.pool.threads-1)/(4*b.pool.threads)))
 	if mm.tile > 8 {
 		mm.tile &^= 7 // kernels take rows in small groups
 	}
@@ -180,7 +188,8 @@ func (mm *matMul) convert(b *Backend) {
 		mm.segments = (mm.k + segment - 1) / segment
 		b.pool.run(mm.segments*mm.n, mm.quant)
 	}
-	if mm.prep = mm.w.MatMul; mm.prep == nil {
+	if mm.prep = mm.w.MatMul; mm.prep == nil || mm.k%mm.prep.Step != 0 {
+		mm.prep = nil
 		return
 	}
 	mm.tiled = mm.n >= tileFrom

@@ -70,7 +70,7 @@ type elementwise struct {
 func (e *elementwise) init(t *kernel.Table) { e.table, e.fn = t, e.chunk }
 
 // elementSegment is how many values of a row one chunk computes: a multiple of
-// the eight lanes, so that only the end of a row takes Silu's scalar tail.
+// a vector's lanes, so that only the end of a row takes Silu's scalar tail.
 const elementSegment = 4096
 
 func (e *elementwise) chunk(_, i int) {

@@ -29,6 +29,7 @@ var avx2 = sync.OnceValue(func() *Table {
 	}
 	t := &Table{
 		Name:    "avx2",
+		Lanes:   32,
 		Weights: maps.Clone(generic.Weights),
 		Quantize: map[gguf.Type]func(dst []byte, src []float32){
 			gguf.F32:  copyFloats,

@@ -57,18 +57,21 @@ func clearRows(dst []float32, dstStride, rows int) {
 }
 
 // steps makes the kernel of a plain type.
-func (asm matVecAsm) steps(t gguf.Type, tail tailFunc) MatVecFunc {
+func (asm matVecAsm) steps(t gguf.Type, tail tailFunc) MatVecFunc { return asm.stepsOf(32, t, tail) }
+
+// stepsOf does for an assembly kernel with steps of another length, a power of two.
+func (asm matVecAsm) stepsOf(step int, t gguf.Type, tail tailFunc) MatVecFunc {
 	size := t.RowBytes(1)
 	return func(dst []float32, w []byte, stride int, act []byte, n int) {
-		if n < 32 || len(dst) == 0 {
+		if n < step || len(dst) == 0 {
 			clear(dst)
 		} else {
 			w, act := w[:(len(dst)-1)*stride+n*size], act[:n*size]
-			asm(&dst[0], &w[0], stride, len(dst), &act[0], n/32)
+			asm(&dst[0], &w[0], stride, len(dst), &act[0], n/step)
 		}
-		if n%32 != 0 {
+		if full := n &^ (step - 1); full != n {
 			for i, s := range dst {
-				dst[i] = tail(s, w[i*stride:], act, n&^31, n)
+				dst[i] = tail(s, w[i*stride:], act, full, n)
 			}
 		}
 	}

@@ -52,8 +52,9 @@ func twice(f func(fence bool)) {
 	f(false)
 }
 
-func TestAVX2Elementwise(t *testing.T) {
-	tab, ref := fast(t), Generic()
+func TestLevelElementwise(t *testing.T) { eachLevel(t, testLevelElementwise) }
+
+func testLevelElementwise(t *testing.T, tab, ref *Table) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	ops := []struct {
 		name string
@@ -87,8 +88,9 @@ func TestAVX2Elementwise(t *testing.T) {
 
 // Every exponent class of the vector exponential: usual, beyond 2^+-126, beyond
 // 192, and one such element beside usual ones.
-func TestAVX2Exp(t *testing.T) {
-	tab, ref := fast(t), Generic()
+func TestLevelExp(t *testing.T) { eachLevel(t, testLevelExp) }
+
+func testLevelExp(t *testing.T, tab, ref *Table) {
 	x := make([]float32, 1<<16)
 	for i := range x {
 		x[i] = float32(i-1<<15) / 128
@@ -106,8 +108,9 @@ func TestAVX2Exp(t *testing.T) {
 	sameBits(t, want, got, "silu")
 }
 
-func TestAVX2SoftMax(t *testing.T) {
-	tab, ref := fast(t), Generic()
+func TestLevelSoftMax(t *testing.T) { eachLevel(t, testLevelSoftMax) }
+
+func testLevelSoftMax(t *testing.T, tab, ref *Table) {
 	rng := rand.New(rand.NewPCG(1, 4))
 	for _, size := range opLengths[1:] {
 		for _, n := range []int{1, size/2 + 1, max(1, size-1), size} {
@@ -127,8 +130,9 @@ func TestAVX2SoftMax(t *testing.T) {
 	}
 }
 
-func TestAVX2RmsNorm(t *testing.T) {
-	tab, ref := fast(t), Generic()
+func TestLevelRmsNorm(t *testing.T) { eachLevel(t, testLevelRmsNorm) }
+
+func testLevelRmsNorm(t *testing.T, tab, ref *Table) {
 	rng := rand.New(rand.NewPCG(1, 5))
 	for _, d := range []int{1, 3, 4, 7, 8, 12, 33, 64, 128, 896} {
 		for rows := range 10 {
@@ -153,8 +157,9 @@ func TestAVX2RmsNorm(t *testing.T) {
 	}
 }
 
-func TestAVX2Rope(t *testing.T) {
-	tab, ref := fast(t), Generic()
+func TestLevelRope(t *testing.T) { eachLevel(t, testLevelRope) }
+
+func testLevelRope(t *testing.T, tab, ref *Table) {
 	rng := rand.New(rand.NewPCG(1, 6))
 	for _, shape := range []struct{ headDim, rotated int }{{64, 64}, {128, 128}, {80, 80}, {96, 32}, {36, 36}, {40, 24}, {10, 8}, {6, 2}} {
 		for heads := range 4 {
@@ -203,8 +208,9 @@ func quantizeInputs(rng *rand.Rand, n int) map[string][]float32 {
 	return in
 }
 
-func TestAVX2Quantize(t *testing.T) {
-	tab, ref := fast(t), Generic()
+func TestLevelQuantize(t *testing.T) { eachLevel(t, testLevelQuantize) }
+
+func testLevelQuantize(t *testing.T, tab, ref *Table) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	for typ := range ref.Quantize {
 		lengths := []int{0, typ.BlockSize(), 3 * typ.BlockSize(), 1024}
@@ -238,8 +244,9 @@ func TestAVX2Quantize(t *testing.T) {
 
 // Every half and bfloat16 widens alike, and any float32 narrows alike, infinities
 // and NaN included.
-func TestAVX2Conversions(t *testing.T) {
-	tab, ref := fast(t), Generic()
+func TestLevelConversions(t *testing.T) { eachLevel(t, testLevelConversions) }
+
+func testLevelConversions(t *testing.T, tab, ref *Table) {
 	for _, typ := range []gguf.Type{gguf.F16, gguf.BF16} {
 		row := make([]byte, 0, 2<<16)
 		for h := range 1 << 16 {
@@ -282,8 +289,9 @@ func TestAVX2Conversions(t *testing.T) {
 	}
 }
 
-func TestAVX2AttnV(t *testing.T) {
-	tab, ref := fast(t), Generic()
+func TestLevelAttnV(t *testing.T) { eachLevel(t, testLevelAttnV) }
+
+func testLevelAttnV(t *testing.T, tab, ref *Table) {
 	rng := rand.New(rand.NewPCG(1, 10))
 	for _, d := range []int{1, 8, 20, 64, 128} {
 		for _, n := range []int{1, 31, 32, 33, 127, 128, 129, 256, 300} {
@@ -301,9 +309,9 @@ func TestAVX2AttnV(t *testing.T) {
 						f = [2]func(dst []float32, v []byte, stride int, p []float32, n int, scratch []float32){ref.AttnVF16, tab.AttnVF16}
 					}
 					want := make([]float32, d)
-					f[0](want, v, stride, p, n, make([]float32, 32*d))
+					f[0](want, v, stride, p, n, make([]float32, tab.Lanes*d))
 					got, intact := output(t, d, fence)
-					scratch, clean := output(t, 32*d, fence)
+					scratch, clean := output(t, tab.Lanes*d, fence)
 					f[1](got, v, stride, p, n, scratch)
 					sameBits(t, want, got, "%v d=%d n=%d", typ, d, n)
 					require.True(t, intact() && clean())
@@ -316,22 +324,26 @@ func TestAVX2AttnV(t *testing.T) {
 // Products that underflow leave -0 in every lane. The f32 and f16 sums stay -0, a
 // bf16 sum becomes +0, and so does a sum of values where cells of the window are
 // unused.
-func TestAVX2NegativeZero(t *testing.T) {
-	tab := fast(t)
+func TestLevelNegativeZero(t *testing.T) { eachLevel(t, testLevelNegativeZero) }
+
+func testLevelNegativeZero(t *testing.T, tab, ref *Table) {
 	minus, plus := slices.Repeat([]float32{-0x1p-100}, 64), slices.Repeat([]float32{0x1p-100}, 256)
 	for typ, want := range map[gguf.Type]uint32{gguf.F32: 1 << 31, gguf.BF16: 0} {
 		w, a := make([]byte, typ.RowBytes(64)), make([]byte, typ.RowBytes(64))
 		tab.Quantize[typ](w, minus)
 		tab.Quantize[typ](a, plus[:64])
-		require.Equal(t, want, math.Float32bits(dot(Generic(), typ, w, a, 64)), "%v plain Go", typ)
+		require.Equal(t, want, math.Float32bits(dot(ref, typ, w, a, 64)), "%v plain Go", typ)
 		require.Equal(t, want, math.Float32bits(dot(tab, typ, w, a, 64)), "%v", typ)
+		if tab.Weights[typ].MatVec4 == nil {
+			continue
+		}
 		var four [4]float32
 		tab.Weights[typ].MatVec4(four[:], 1, w, 0, 1, a, 0, 64)
 		for _, s := range four {
 			require.Equal(t, want, math.Float32bits(s), "%v four rows", typ)
 		}
 	}
-	v, scratch, got := floatBytes(minus[:8]), make([]float32, 256), make([]float32, 8)
+	v, scratch, got := floatBytes(minus[:8]), make([]float32, 8*tab.Lanes), make([]float32, 8)
 	for n, want := range map[int]uint32{255: 0, 256: 1 << 31} {
 		tab.AttnVF32(got, v, 0, plus, n, scratch)
 		for _, s := range got {

@@ -17,13 +17,22 @@ import (
 // define the bits: odd shapes, every bit of the quants, extreme scales, memory
 // that ends where a row ends.
 
-// fast returns the level under test.
-func fast(t testing.TB) *Table {
-	tab := AVX2()
-	if tab == nil {
+// eachLevel runs a test for every level of assembly kernels of this machine, with
+// the plain Go kernels of its bits.
+func eachLevel(t *testing.T, test func(t *testing.T, tab, ref *Table)) {
+	none := true
+	for _, l := range []struct{ tab, ref *Table }{{AVX2(), Generic()}, {VNNI(), Generic()}, {AVX512(), GenericZ()}} {
+		if l.tab != nil {
+			none = false
+			t.Run(l.tab.Name, func(t *testing.T) { test(t, l.tab, l.ref) })
+		}
+	}
+	if none {
 		t.Skip("this CPU or architecture has no AVX2, FMA and F16C: the assembly kernels are NOT tested here")
 	}
-	return tab
+	if AVX512() == nil {
+		t.Log("no AVX-512 VNNI here: its kernels are NOT tested")
+	}
 }
 
 // output has n floats, that end where writable memory ends if fence is set and lie
@@ -202,8 +211,9 @@ func matrix(typ gguf.Type, n, rows, stride int, rng *rand.Rand, q quantKind, s s
 	return m
 }
 
-func TestAVX2MatVec(t *testing.T) {
-	tab := fast(t)
+func TestLevelMatVec(t *testing.T) { eachLevel(t, testLevelMatVec) }
+
+func testLevelMatVec(t *testing.T, tab, ref *Table) {
 	for _, typ := range weightTypes {
 		t.Run(typ.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(typ), 1))
@@ -219,7 +229,7 @@ func TestAVX2MatVec(t *testing.T) {
 				w := placed(t, matrix(typ, n, rows, stride, rng, q, s), fence, off)
 				a := placed(t, randomRow(act, n, aq, as, rng), fence, rng.IntN(32)/step*step)
 				want := make([]float32, rows)
-				Generic().Weights[typ].MatVec(want, w, stride, a, n)
+				ref.Weights[typ].MatVec(want, w, stride, a, n)
 				got, intact := output(t, rows, fence)
 				tab.Weights[typ].MatVec(got, w, stride, a, n)
 				sameBits(t, want, got, "n=%d rows=%d stride=%d quants=%d,%d scales=%d,%d", n, rows, stride, q, aq, s, as)
@@ -244,8 +254,9 @@ func TestAVX2MatVec(t *testing.T) {
 	}
 }
 
-func TestAVX2MatVec4(t *testing.T) {
-	tab := fast(t)
+func TestLevelMatVec4(t *testing.T) { eachLevel(t, testLevelMatVec4) }
+
+func testLevelMatVec4(t *testing.T, tab, ref *Table) {
 	for _, typ := range weightTypes {
 		t.Run(typ.String(), func(t *testing.T) {
 			mv4 := tab.Weights[typ].MatVec4
@@ -269,7 +280,7 @@ func TestAVX2MatVec4(t *testing.T) {
 					want[i], got[i] = 7, 7 // between the rows
 				}
 				for i := range min(4, 4*rows) {
-					Generic().Weights[typ].MatVec(want[i*dStride:][:rows], w, stride, a[i*aStride:], n)
+					ref.Weights[typ].MatVec(want[i*dStride:][:rows], w, stride, a[i*aStride:], n)
 				}
 				mv4(got, dStride, w, stride, rows, a, aStride, n)
 				sameBits(t, want, got, "n=%d rows=%d stride=%d quants=%d,%d scales=%d,%d", n, rows, stride, q, aq, s, as)

@@ -34,6 +34,14 @@ var vnni = sync.OnceValue(func() *Table {
 		w.MatMul, w.MatVec, w.MatVec4 = m, matVecPrepared(m), nil
 		t.Weights[typ] = &w
 	}
+	plain := func(typ gguf.Type, mv matVecAsm, finish func(dst *float32, dstStride int, acc *float32)) {
+		w := *t.Weights[typ]
+		w.MatMul = floatMatMul(typ, 32, mv, finish)
+		t.Weights[typ] = &w
+	}
+	plain(gguf.F32, matVecF32H512, finishF32H512)
+	plain(gguf.F16, matVecF16AVX2, finishF32H512)
+	plain(gguf.BF16, matVecBF16AVX2, finishBF16H512)
 	return &t
 })
 

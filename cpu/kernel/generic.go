@@ -6,7 +6,8 @@ import (
 )
 
 var generic = Table{
-	Name: "generic",
+	Name:  "generic",
+	Lanes: 32,
 	Weights: map[gguf.Type]*Weight{
 		gguf.F32:  genericWeight(gguf.F32, gguf.F32, dotF32),
 		gguf.F16:  genericWeight(gguf.F16, gguf.F16, dotF16),

@@ -6,6 +6,8 @@ package kernel
 // MatVec. Prepared memory and scratch memory should be aligned to 64 bytes; n is
 // the number of elements of a row.
 type MatMul struct {
+	// Step is what n must be a multiple of.
+	Step int
 	// RowBytes is the size of a prepared row.
 	RowBytes func(n int) int
 	// PrepareRow lays out one activation row.

@@ -15,8 +15,9 @@ import (
 // plain Go kernels of the same bits.
 func batched(t testing.TB) map[string][2]*Table {
 	m := map[string][2]*Table{}
-	if tab := VNNI(); tab != nil {
-		m[tab.Name] = [2]*Table{Generic(), tab}
+	if VNNI() != nil {
+		m[VNNI().Name] = [2]*Table{Generic(), VNNI()}
+		m[AVX512().Name] = [2]*Table{GenericZ(), AVX512()}
 	}
 	if len(m) == 0 {
 		t.Skip("this CPU or architecture has no AVX-512 VNNI: its kernels are NOT tested here")
@@ -96,7 +97,11 @@ func testMatMul(t *testing.T, typ gguf.Type, ref MatVecFunc, weight *Weight) {
 		sameBits(t, want, got, "%s", id)
 		require.True(t, intact() && whole() && clean(), id)
 	}
-	for _, n := range dotLengths(typ) {
+	lengths := dotLengths(typ)
+	if typ.BlockSize() == 1 {
+		lengths = []int{mm.Step, 2 * mm.Step, 192, 896}
+	}
+	for _, n := range lengths {
 		for _, rows := range []int{0, 1, 2, 3, 4, 5, 9} {
 			check(n, rows, 1+rng.IntN(8), 0, randomQuants, randomQuants, randomScales, randomScales, false)
 			check(n, rows, 1+rng.IntN(20), 12, randomQuants, randomQuants, randomScales, randomScales, true)
@@ -108,8 +113,8 @@ func testMatMul(t *testing.T, typ gguf.Type, ref MatVecFunc, weight *Weight) {
 		long = 19 * 256
 	}
 	check(long, 37, 9, 0, randomQuants, randomQuants, randomScales, randomScales, true)
-	check(dotLengths(typ)[2], 70, 133, 4, randomQuants, randomQuants, randomScales, randomScales, false)
-	n := dotLengths(typ)[3]
+	check(lengths[2], 70, 133, 4, randomQuants, randomQuants, randomScales, randomScales, false)
+	n := lengths[3]
 	for q := range quantKinds {
 		for aq := range quantKinds {
 			for s := range scaleKinds {
@@ -159,7 +164,7 @@ func BenchmarkMatMul(b *testing.B) {
 				})
 				b.Run(fmt.Sprintf("%s/%v/%s/batch", name, typ, shape.name), func(b *testing.B) {
 					rate(b, tokens, func() {
-						chunk := max(8, 65536/stride&^7)
+						chunk := max(32, 65536/stride&^7)
 						for r := 0; r < shape.rows; r += chunk {
 							mm.Mul(dst[r:], shape.rows, w[r*stride:], stride, min(chunk, shape.rows-r), tiles, tokens, n, scratch)
 						}

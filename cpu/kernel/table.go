@@ -3,12 +3,13 @@
 // and the attention products.
 //
 // The bits of every result are the contract (docs/numerics.md): each kernel
-// gives what llama.cpp's AVX2 build gives. The plain Go functions are the
-// definition and run anywhere; the AVX2 ones compute the same bits faster.
+// gives what llama.cpp's AVX2 build gives, or at level Z its AVX-512 build. The
+// plain Go functions are the definition and run anywhere; the others compute the
+// same bits faster.
 // Shapes, types and capacities are checked by package cpu, not here: a kernel
 // trusts its arguments, as far as Go's slices let it.
 //
-// Use: take a [Table] from [Generic] or [AVX2] and call its functions. Tables
+// Use: take a [Table] from [Generic], [AVX2], [VNNI], [GenericZ] or [AVX512] and call its functions. Tables
 // and functions are immutable and safe for concurrent use on disjoint outputs.
 //
 // Conventions of all functions: inputs are never changed; an output may be the
@@ -53,8 +54,11 @@ type Weight struct {
 
 // A Table is one level's set of kernels.
 type Table struct {
-	// Name is the level as printed and parsed: "generic", "avx2".
+	// Name says which kernels these are.
 	Name string
+	// Lanes is how many lanes the accumulators of one dot of floats have: 32, or at
+	// level Z 64. Attention pads its windows to a multiple.
+	Lanes int
 
 	// Weights maps a weight type to its kernels. Types: F32, F16, BF16, Q4_0,
 	// Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K.
@@ -82,7 +86,7 @@ type Table struct {
 	// SoftMax replaces x by its softmax (section 8): w_i = x_i*scale for i < n,
 	// masked (exactly zero afterwards) for i >= n. 1 <= n <= len(x). The length
 	// that decides which elements take the scalar tail is len(x): attention
-	// passes a multiple of 32.
+	// passes a multiple of Lanes.
 	SoftMax func(x []float32, n int, scale float32)
 
 	// Silu: dst[i] = x[i] / (1 + exp(-x[i])) over one row, whose length decides
@@ -101,18 +105,26 @@ type Table struct {
 
 	// AttnV accumulates values over cells (section 9.4):
 	// dst[c] = dot over cells j = 0..n-1 of V[j][c] and p[j], where element j
-	// falls into accumulator (j/8)%4, lane j%8 as in the dot of its type. v starts
+	// falls into lane j%Lanes of all accumulators as in the dot of its type. v starts
 	// at channel 0 of the head in cell 0, and stride is the distance in bytes
 	// between cells. Cells up to the next multiple of 256 count as +0*+0.
 	// AttnVF32: v holds float32, p float32. AttnVF16: v holds float16, p is
 	// rounded to float16 first. len(p) >= n; n >= 1; scratch has at least
-	// 32*len(dst) elements and its content is unspecified before and after.
+	// Lanes*len(dst) elements and its content is unspecified before and after.
 	AttnVF32 func(dst []float32, v []byte, stride int, p []float32, n int, scratch []float32)
 	AttnVF16 func(dst []float32, v []byte, stride int, p []float32, n int, scratch []float32)
 }
 
 // Generic returns the plain Go kernels: the AVX2 level's bits on any CPU.
 func Generic() *Table { return &generic }
+
+// GenericZ returns the plain Go kernels of level Z: what llama.cpp's AVX-512 build
+// gives.
+func GenericZ() *Table { return genericZ() }
+
+// AVX512 returns level Z's AVX-512 kernels, or nil if this CPU, or this build, lacks
+// them.
+func AVX512() *Table { return avx512() }
 
 // VNNI returns the AVX2 level's bits from AVX-512 kernels (F, BW, DQ, VL and VNNI)
 // where they are faster, or nil if this CPU, or this build, lacks them.

@@ -15,7 +15,7 @@ const (
 	tileTokens = 8
 
 	slabTiles  = 16 // tiles of tokens that one unpacking serves
-	slabGroups = 4  // row groups
+	slabGroups = 8  // row groups
 )
 
 // A tiled describes one weight type for [tiled.matMul]. Sizes are bytes of a block
@@ -191,6 +191,7 @@ func matVecPrepared(m *MatMul) MatVecFunc {
 
 func matMulOf(p *prepared, t *tiled) *MatMul {
 	return &MatMul{
+		Step:     t.elements,
 		RowBytes: p.bytes, PrepareRow: p.prepare, MulRow: p.mulRow,
 		Tokens: tileTokens, TileBytes: t.tileBytes, PrepareTile: t.prepareTile, Mul: t.mul, ScratchBytes: t.scratchBytes,
 	}

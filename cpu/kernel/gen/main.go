@@ -25,7 +25,9 @@ import (
 var families = map[string]func(){
 	"attn":     attnFamily,
 	"exp":      expFamily,
+	"exp512":   exp512Family,
 	"float":    floatFamily,
+	"float512": float512Family,
 	"k":        kFamily,
 	"ops":      opsFamily,
 	"q32":      q32Family,

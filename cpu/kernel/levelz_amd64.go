@@ -1,0 +1,119 @@
+package kernel
+
+import (
+	"maps"
+	"math"
+	"sync"
+
+	"golang.org/x/sys/cpu"
+
+	"minfer/engine/gguf"
+)
+
+//go:generate go run ./gen -family exp512 -out exp_avx512_amd64.s -stubs exp_avx512_amd64.go
+//go:generate go run ./gen -family float512 -out dot_float_avx512_amd64.s -stubs dot_float_avx512_amd64.go
+
+// avx512 returns level Z's kernels, or nil if this CPU lacks their instructions.
+var avx512 = sync.OnceValue(func() *Table {
+	if !hasAVX512() {
+		return nil
+	}
+	t := *vnni()
+	t.Name = "avx512"
+	t.Lanes = 64
+	t.Weights = maps.Clone(t.Weights)
+	t.SoftMax, t.Silu, t.SwiGLU = softMaxVectorZ, siluVectorZ, swigluVectorZ
+	set := func(typ gguf.Type, mv MatVecFunc, m *MatMul) {
+		w := *t.Weights[typ]
+		w.MatVec, w.MatVec4, w.MatMul = mv, nil, m
+		t.Weights[typ] = &w
+	}
+	set(gguf.F32, matVecAsm(matVecF32Z512).stepsOf(64, gguf.F32, tailF32Z), floatMatMul(gguf.F32, 64, matVecF32Z512, finishF32Z512))
+	set(gguf.F16, matVecAsm(matVecF16Z512).stepsOf(64, gguf.F16, tailF16), floatMatMul(gguf.F16, 64, matVecF16Z512, finishF32Z512))
+	if cpu.X86.HasAVX512BF16 {
+		set(gguf.BF16, matVecBF16Z, nil)
+	} else {
+		set(gguf.BF16, perRow(dotBF16Z), nil)
+	}
+	t.AttnVF32 = attnVF32Z
+	t.AttnVF16 = attnVF16Z
+	return &t
+})
+
+// matVecBF16Z sums the accumulators' sums of each row, and the tail.
+func matVecBF16Z(dst []float32, w []byte, stride int, act []byte, n int) {
+	var sums [2 * 32]float32
+	for len(dst) > 0 {
+		rows := min(len(dst), len(sums)/2)
+		if steps := n / 64; steps > 0 {
+			w, act := w[:(rows-1)*stride+2*n], act[:2*n]
+			matVecBF16Z512(&sums[0], &w[0], stride, rows, &act[0], steps)
+		}
+		for i := range rows {
+			dst[i] = tailBF16Z(sums[2*i], sums[2*i+1], w[i*stride:], act, n&^63, n)
+		}
+		if dst = dst[rows:]; len(dst) > 0 {
+			w = w[rows*stride:]
+		}
+	}
+}
+
+// floatMatMul are the products of a plain type; step is the elements of one step of
+// the level's accumulators.
+func floatMatMul(typ gguf.Type, step int, mv matVecAsm, finish func(dst *float32, dstStride int, acc *float32)) *MatMul {
+	size := step * typ.RowBytes(1)
+	panel, pack, tile := panelF32Z512, packF32Z512, tileFloatH512
+	switch typ {
+	case gguf.F16:
+		panel, pack = panelF16Z512, packF16Z512
+	case gguf.BF16:
+		panel, pack = panelBF16Z512, packBF16Z512
+	}
+	if step == 64 {
+		tile = tileFloatZ512
+	}
+	vectors := step / 16
+	return matMulOf(&prepared{elements: step, wBytes: size, aBytes: size, rowBytes: size, mul: mv}, &tiled{
+		elements: step, part: 768 / step, wBytes: size, aBytes: size,
+		panelBytes: 4 * tileRows * step, packedBytes: 4 * tileTokens * step, accBytes: 2 * 1024 * vectors,
+		pack:  func(dst, act0, act1 *byte, pair, steps int) { pack(dst, act0, act1, pair, vectors*steps) },
+		panel: func(dst, w *byte, row, steps int) { panel(dst, w, row, vectors*steps) },
+		tile:  tile, finish: finish,
+	})
+}
+
+func softMaxVectorZ(x []float32, n int, s float32) {
+	ninf := float32(math.Inf(-1))
+	top := scaleMaxAVX2(at(x[:n]), s, vectors(n))
+	for i := n &^ 7; i < n; i++ {
+		x[i] *= s
+		top = max(top, x[i])
+	}
+	for i := n; i < len(x); i++ {
+		x[i] = ninf
+	}
+	sum := expSumZ512(at(x), top, len(x)/16)
+	for i := len(x) &^ 15; i < len(x); i++ {
+		x[i] = expf(x[i] - top)
+		sum += float64(x[i])
+	}
+	scaleVector(x, x, float32(1/sum))
+}
+
+func siluVectorZ(dst, x []float32) {
+	n := len(x)
+	dst = dst[:n]
+	siluZ512(at(dst), at(x), n/16)
+	for i := n &^ 15; i < n; i++ {
+		dst[i] = siluTail(x[i])
+	}
+}
+
+func swigluVectorZ(dst, gate, up []float32) {
+	n := len(gate)
+	dst, up = dst[:n], up[:n]
+	swigluZ512(at(dst), at(gate), at(up), n/16)
+	for i := n &^ 15; i < n; i++ {
+		dst[i] = siluTail(gate[i]) * up[i]
+	}
+}
