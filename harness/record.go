@@ -94,7 +94,7 @@ type GPU struct {
 
 // Limit is what the machine can do, measured beside the scenario.
 type Limit struct {
-	Name string  `json:"name"` // "read", "multiply_add"
+	Name string  `json:"name"` // "read", "multiply_add", "multiply_add_int8"
 	Unit string  `json:"unit"` // "B/s", "1/s"
 	Rate float64 `json:"rate"`
 }
@@ -124,7 +124,7 @@ func (r *Record) Share(side int) (share float64, of string) {
 	}
 	for _, l := range r.Limits {
 		work := m.Work.Bytes
-		if l.Name == "multiply_add" {
+		if strings.HasPrefix(l.Name, "multiply_add") {
 			work = m.Work.MultiplyAdds
 		}
 		if s := float64(work) / m.Median / l.Rate; l.Rate > 0 && s > share {

@@ -2,6 +2,7 @@ package metalcase
 
 import (
 	"fmt"
+	"slices"
 
 	"minfer/engine/gguf"
 	"minfer/harness"
@@ -38,3 +39,6 @@ func (p *Problem) Compare(bound metal.Bound, stored [][]byte) (*harness.Comparis
 // Floats reads stored values as float32: of packed types their products with the
 // scale.
 func Floats(t gguf.Type, stored []byte) ([]float32, error) { return widen(t, stored) }
+
+// Widest is the largest tolerance of the result's values under a bound.
+func (r *Result) Widest(bound metal.Bound) float64 { return slices.Max(r.tolerance(bound)) }

@@ -1,0 +1,146 @@
+package limits
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"minfer/metal/mtl"
+)
+
+// kernels read a buffer as wide as can be, and multiply in registers.
+const kernels = `#include <metal_stdlib>
+using namespace metal;
+
+kernel void read_all(device const float4 *x [[buffer(0)]],
+                     device float *sum [[buffer(1)]],
+                     constant uint &n [[buffer(2)]],
+                     uint i [[thread_position_in_grid]],
+                     uint threads [[threads_per_grid]]) {
+    float4 a = float4(0), b = float4(0), c = float4(0), d = float4(0);
+    for (uint j = i; j < n; j += 4 * threads) {
+        a += x[j];
+        b += x[j + threads];
+        c += x[j + 2 * threads];
+        d += x[j + 3 * threads];
+    }
+    a += b + c + d;
+    sum[i] = a.x + a.y + a.z + a.w;
+}
+
+kernel void multiply_add(device float *sum [[buffer(0)]],
+                         constant uint &n [[buffer(1)]],
+                         uint i [[thread_position_in_grid]]) {
+    float4 a = float4(i), b = a + 1, c = a + 2, d = a + 3;
+    float4 x = float4(0.999f), y = float4(0.001f);
+    for (uint j = 0; j < n; j++) {
+        a = fma(a, x, y);
+        b = fma(b, x, y);
+        c = fma(c, x, y);
+        d = fma(d, x, y);
+        a = fma(a, x, y);
+        b = fma(b, x, y);
+        c = fma(c, x, y);
+        d = fma(d, x, y);
+    }
+    a += b + c + d;
+    sum[i] = a.x + a.y + a.z + a.w;
+}
+`
+
+const (
+	group = 256 // threads of a threadgroup
+	// perLoop is the multiply-adds of one turn of multiply_add's loop.
+	perLoop = 8 * 4
+)
+
+// Device measures a Metal device: bytes read a second and multiply-adds a second.
+// Each loop is made long enough to take the given time.
+func Device(ctx context.Context, dev mtl.Device, atLeast time.Duration) (read, multiplyAdds float64, err error) {
+	lib, err := dev.Compile(ctx, mtl.Source{Name: "limits.metal", Text: kernels, FastMath: true})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer lib.Release()
+	const groups = 64
+	for _, k := range []struct {
+		name string
+		rate *float64
+		unit int // work of one thread and turn
+		most int // turns
+	}{
+		{"read_all", &read, 16 * 4, 1 << 12},
+		{"multiply_add", &multiplyAdds, perLoop, 1 << 24},
+	} {
+		p, err := lib.Pipeline(k.name, nil)
+		if err != nil {
+			return 0, 0, err
+		}
+		*k.rate, err = device(ctx, dev, p, groups, k.unit, k.most, atLeast)
+		p.Release()
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s: %w", k.name, err)
+		}
+	}
+	return read, multiplyAdds, nil
+}
+
+// device times one kernel, whose threads each make so many turns, and gives units a
+// second.
+func device(ctx context.Context, dev mtl.Device, p mtl.Pipeline, groups, unit, most int, atLeast time.Duration) (float64, error) {
+	threads := groups * group
+	sum, err := dev.NewBuffer(4*threads, "limits sum")
+	if err != nil {
+		return 0, err
+	}
+	defer sum.Release()
+	best := 0.0
+	for turns, timed := 1, 0; timed < rounds; {
+		d, err := turn(ctx, dev, p, sum, groups, unit, turns)
+		if err != nil {
+			return 0, err
+		}
+		if d < atLeast && turns < most {
+			turns = min(2*turns, most)
+			continue
+		}
+		timed++
+		best = max(best, float64(threads)*float64(turns)*float64(unit)/d.Seconds())
+	}
+	return best, nil
+}
+
+func turn(ctx context.Context, dev mtl.Device, p mtl.Pipeline, sum mtl.Buffer, groups, unit, turns int) (time.Duration, error) {
+	threads := groups * group
+	cb, err := dev.NewCommandBuffer("limits")
+	if err != nil {
+		return 0, err
+	}
+	defer cb.Discard()
+	d := mtl.Dispatch{Label: p.Kernel(), Pipeline: p,
+		Threadgroups: mtl.Size{X: groups, Y: 1, Z: 1}, ThreadsPerThreadgroup: mtl.Size{X: group, Y: 1, Z: 1}}
+	out := mtl.Binding{Buffer: sum, Length: sum.Size(), Access: mtl.Output}
+	n := uint32(turns)
+	if p.Kernel() == "read_all" {
+		size := threads * turns * unit
+		x, err := dev.NewBuffer(size, "limits read")
+		if err != nil {
+			return 0, err
+		}
+		defer x.Release()
+		if err := x.Write(0, make([]byte, size)); err != nil {
+			return 0, err
+		}
+		out.Index, n = 1, uint32(size/16)
+		d.Bindings = append(d.Bindings, mtl.Binding{Buffer: x, Length: size, Access: mtl.Read})
+	}
+	d.Bindings = append(d.Bindings, out, mtl.Binding{Index: out.Index + 1, Bytes: []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}})
+	if err := cb.Dispatch(d); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	if _, err := cb.Submit(ctx); err != nil {
+		return 0, err
+	}
+	return max(time.Since(start), 1), nil
+}

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package limits
+
+func floatLoop() (func(n int), int) { return plainLoop, plainAdds }
+
+func byteLoop() (func(n int), int) { return plainLoop, plainAdds }
