@@ -67,10 +67,11 @@ func MergeReports(files []ReportFile, force bool) (merged *Report, warnings []st
 		p.add(f.Report.Provenance)
 		parts = append(parts, p)
 		for _, r := range f.Report.Results {
-			if other, ok := from[r.Case]; ok {
-				return nil, nil, fmt.Errorf("%s is in %s and in %s: want each case once", r.Case, other, f.Name)
+			key := r.name(true) // one run may have a case on several devices
+			if other, ok := from[key]; ok {
+				return nil, nil, fmt.Errorf("%s is in %s and in %s: want each case once", key, other, f.Name)
 			}
-			from[r.Case] = f.Name
+			from[key] = f.Name
 		}
 		merged.Selected += f.Report.Selected
 		merged.Interrupted = merged.Interrupted || f.Report.Interrupted

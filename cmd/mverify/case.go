@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -58,7 +59,7 @@ type caseResult struct {
 	duration time.Duration
 }
 
-var caseFormats = []string{"text", "json", "jsonl", "junit"}
+var caseFormats = []string{"text", "json", "jsonl", "junit", "sarif", "github"}
 
 // runCases is the subcommand case.
 func runCases(ctx context.Context, s cli.Streams, args []string) (int, error) {
@@ -178,19 +179,20 @@ func (f *caseFlags) write(w io.Writer, s cli.Streams, results []caseResult, case
 		return e.Encode(struct {
 			Cases []caseResult `json:"cases"`
 		}{results})
-	case "jsonl", "junit":
+	case "jsonl", "junit", "sarif", "github":
 		report := &harness.Report{Selected: len(results), Provenance: cli.Provenance(s, "mverify", append([]string{"case"}, f.args...), "soft")}
-		for _, r := range results {
+		for i, r := range results {
 			out := harness.Passed()
 			if !r.Held {
 				out = harness.Failed("%s", r.Reason)
 			}
-			out.Case, out.Duration = r.Case, r.duration
-			if f.format == "junit" { // SUITE/NAME, as the suites' own cases
+			out.Case, out.Device, out.Duration = r.Case, "soft", r.duration
+			if f.format != "jsonl" { // SUITE/NAME, as the suites' own cases
 				out.Case = "case/" + r.Case
 			}
 			if !r.Held {
 				out.Rerun = f.rerun(r.Case)
+				out.Findings = sourceFindings(cases[i], r)
 			}
 			out.Details = lines(r, true)
 			report.Results = append(report.Results, out)
@@ -219,6 +221,58 @@ func (f *caseFlags) write(w io.Writer, s cli.Streams, results []caseResult, case
 	}
 	_, err := fmt.Fprintf(w, "%d of %d cases held\n", held, len(results))
 	return err
+}
+
+// sourceFindings are the errors of a case that did not hold, in the files as the
+// command line's folder sees them. What has no place of its own, such as a launch
+// that Metal refuses or a fault that was expected and not found, is one of the case's
+// file.
+func sourceFindings(c *safety.Case, r caseResult) []harness.Finding {
+	folder := sourceFolder(c)
+	place := func(s *san.Side) harness.Place {
+		what := s.What
+		if t := s.Threadgroup; t != nil {
+			what = fmt.Sprintf("%s by threadgroup (%d, %d, %d), simdgroup %d, lane %d", what, t[0], t[1], t[2], s.Simdgroup, s.Lane)
+		}
+		return harness.Place{File: path.Join(folder, s.File), Line: s.Line, Column: s.Column, What: what}
+	}
+	var list []harness.Finding
+	for _, x := range r.Findings {
+		if x.Severity != san.Error || slices.Contains(r.Known, x.ID) {
+			continue
+		}
+		f := harness.Finding{Rule: x.Kind, Level: harness.LevelError, Message: x.Message, ID: x.ID, At: harness.Place{File: filepath.ToSlash(c.Path), Line: 1}}
+		for i := range x.Sides {
+			switch s := &x.Sides[i]; {
+			case s.File == "":
+			case i == 0:
+				f.At = place(s)
+			default:
+				f.Related = append(f.Related, place(s))
+			}
+		}
+		list = append(list, f)
+	}
+	if list == nil {
+		list = []harness.Finding{{Rule: "launch-case", Level: harness.LevelError, Message: r.Reason, At: harness.Place{File: filepath.ToSlash(c.Path), Line: 1}}}
+	}
+	return list
+}
+
+// sourceFolder is where a case's source lies: below the current folder from there,
+// elsewhere absolute. (The case has it from the root of the file system.)
+func sourceFolder(c *safety.Case) string {
+	abs, err := filepath.Abs(c.Path)
+	if err != nil {
+		return path.Dir(c.Source)
+	}
+	abs = filepath.VolumeName(abs) + string(filepath.Separator) + filepath.FromSlash(path.Dir(c.Source))
+	if here, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(here, abs); err == nil && filepath.IsLocal(rel) {
+			abs = rel
+		}
+	}
+	return filepath.ToSlash(abs)
 }
 
 // rerun is the command that repeats one case.

@@ -72,7 +72,7 @@ func TestExitCodes(t *testing.T) {
 		{"case nosuch.json", "nosuch.json: no such file or directory"},
 		{"case a.metal", "case: a.metal: found Metal source, want a launch case (mverify init a.metal writes one)"},
 		{"case --mode fast x.json", `--mode: sanitizer mode: found "fast", want off, mem, race, strict or chaos`},
-		{"case --format yaml x.json", `--format "yaml": want one of text, json, jsonl, junit`},
+		{"case --format yaml x.json", `--format "yaml": want one of text, json, jsonl, junit, sarif, github`},
 		{"case --threads 0 x.json", "--threads 0"},
 		{"case --baseline nosuch.json " + page + "softmax-256.json", "--baseline: open nosuch.json"},
 		{"init nosuch.metal", "nosuch.metal"},
@@ -133,6 +133,28 @@ func TestCaseFormats(t *testing.T) {
 			require.Contains(t, out, `"command":"mverify case --mode race --format jsonl `+file)
 		}
 	}
+	// What code hosts read has the kernel's file and line, from where the command ran.
+	for _, format := range []string{"sarif", "github"} {
+		code, out, _ := mverify(t, "case", "--format", format, file, "../../docs/examples/softmax-256-fixed.json")
+		require.Equal(t, harness.ExitFailed, code)
+		if format == "github" {
+			abs, err := filepath.Abs("../../docs/examples/softmax.metal")
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(out, "::error file="+filepath.ToSlash(abs)+",line=26,col=24,title=threadgroup-race::write and read"), out)
+			require.Equal(t, 1, strings.Count(out, "::error"), "the case that held is no annotation")
+		} else {
+			require.Contains(t, out, `"ruleId": "threadgroup-race"`)
+			require.Contains(t, out, `"startLine": 34`, "the other side")
+		}
+	}
+	t.Run("from the root", func(t *testing.T) {
+		t.Chdir("../..")
+		_, out, _ := mverify(t, "case", "--format", "github", "docs/examples/softmax-256.json")
+		require.Contains(t, out, "::error file=docs/examples/softmax.metal,line=26,")
+		// A fault that is expected and not found has the case's own file.
+		_, out, _ = mverify(t, "case", "--format", "github", "--mode", "off", "suites/safety/testdata/cases/01-tile-reload.json")
+		require.Contains(t, out, "::error file=suites/safety/testdata/cases/01-tile-reload.json,line=1,title=launch-case::")
+	})
 	path := filepath.Join(t.TempDir(), "report.txt")
 	_, out, _ = mverify(t, "case", "--out", path, file)
 	require.Empty(t, out)

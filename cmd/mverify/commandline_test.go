@@ -48,7 +48,9 @@ func TestBadUsage(t *testing.T) {
 		{"--suite ops --seed -1", `invalid argument "-1" for "--seed" flag: must be a non-negative integer`},
 		{"--suite tokenizer --device apple", `device "apple": no Apple GPU here: want cpu or soft`},
 		{"--suite tokenizer --device cuda", `device "cuda" is not in this build: want cpu or soft`},
-		{"--suite tokenizer --device cpu,soft", `--device "cpu,soft": a run verifies one device: want cpu or soft`},
+		{"--suite tokenizer --device cpu,soft,cpu", `--device "cpu,soft,cpu": cpu is named twice`},
+		{"--suite tokenizer --device cpu,", `unknown device "": want cpu or soft`},
+		{"--suite tokenizer --device cpu,apple", `device "apple": no Apple GPU here: want cpu or soft`},
 		{"--suite tokenizer --mode strict", `--mode strict: device cpu has no sanitizer: want --device soft`},
 		{"--suite tokenizer --device soft --mode x", `--mode: sanitizer mode: found "x", want off, mem, race, strict or chaos`},
 		{"--suite dumps --device soft", `--suite dumps: dumps on --device cpu only, not on "soft"`},
@@ -159,7 +161,7 @@ func TestSelection(t *testing.T) {
 		if i%25 != 0 {
 			continue
 		}
-		words := unquote(f.rerun(c.ID))
+		words := unquote(f.rerun(c))
 		require.Equal(t, "mverify", words[0])
 		require.Equal(t, []string{c.ID.String()}, lines(append(words[1:], "--list")...))
 	}

@@ -46,6 +46,7 @@ usage: mverify --suite NAME[,NAME] [flags]
        mverify init FILE.metal        write a launch-case skeleton
        mverify compile FILE.metal...  compile Metal source, list its kernels
        mverify record --llama DIR     record llama.cpp's node values again
+       mverify merge FILE...          the reports of a run's shards in one
 
 suites: ops (each kernel), graph (splits, batches, threads), tokenizer, dumps
 (every node against llama.cpp), greedy (generated text), safety (launch cases
@@ -66,7 +67,7 @@ type flags struct {
 func (f *flags) register(s cli.Streams) *pflag.FlagSet {
 	set := cli.Flags(s, "mverify", usage)
 	set.StringVar(&f.suites, "suite", "", "suites to run, separated by commas, or all")
-	set.StringVar(&f.devices, "device", "cpu", "device to verify: cpu or soft")
+	set.StringVar(&f.devices, "device", "cpu", "devices to verify, one after another, separated by commas: cpu, soft")
 	set.StringVar(&f.mode, "mode", "", "sanitizer mode of device soft: off, mem, race, strict (without it) or chaos")
 	set.StringVar(&f.tier, "tier", "quick", "how much: quick, full or exhaustive")
 	set.StringVar(&f.filter, "filter", "", "run only cases whose identity matches this regular expression")
@@ -97,8 +98,10 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 			return initCase(ctx, s, args[1:])
 		case "compile":
 			return compile(ctx, s, args[1:])
+		case "merge":
+			return mergeCommand(ctx, s, args[1:])
 		default:
-			return 0, fmt.Errorf("unknown command %q: want case, compile, init, record, or --suite NAME (see --help)", args[0])
+			return 0, fmt.Errorf("unknown command %q: want case, compile, init, record, merge, or --suite NAME (see --help)", args[0])
 		}
 	}
 	var f flags
@@ -117,14 +120,16 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if f.devices != "cpu" {
-		var left []string
-		if chosen, left = onMetal(chosen); len(left) > 0 {
-			if f.suites != "all" {
-				return 0, fmt.Errorf("--suite %s: %s on --device cpu only, not on %q", f.suites, strings.Join(left, ", "), f.devices)
-			}
-			fmt.Fprintf(s.Stderr, "mverify: left out, on --device cpu only: %s\n", strings.Join(left, ", "))
+	devices, err := f.deviceNames()
+	if err != nil {
+		return 0, err
+	}
+	each, left, where := divide(chosen, devices)
+	if len(left) > 0 {
+		if f.suites != "all" {
+			return 0, fmt.Errorf("--suite %s: %s on %s only, not on %q", f.suites, strings.Join(left, ", "), where, f.devices)
 		}
+		fmt.Fprintf(s.Stderr, "mverify: left out, on %s only: %s\n", where, strings.Join(left, ", "))
 	}
 	if f.cases != "" && (len(chosen) != 1 || chosen[0].Name() != ops.Suite{}.Name()) {
 		return 0, fmt.Errorf("--cases %s: its lines are op cases: want --suite ops, not %q", f.cases, f.suites)
@@ -139,17 +144,23 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if runner.ShardIndex, runner.ShardCount, err = parseShard(f.shard); err != nil {
 		return 0, err
 	}
-	runner.Rerun = func(id harness.ID) string { return settings(s.Environ) + f.rerun(id) }
+	runner.Rerun = func(c harness.Case) string { return settings(s.Environ) + f.rerun(c) }
 
-	env, oracle, err := f.environment(levers)
+	targets, oracle, err := f.environments(levers, devices)
 	if err != nil {
 		return 0, err
 	}
 	if f.devices != "cpu" && levers.DisableMPS {
 		fmt.Fprintln(s.Stderr, metal.DisabledLine)
 	}
-	defer os.RemoveAll(env.Temp)
-	defer env.Close()
+	defer os.RemoveAll(targets[0].env.Temp)
+	var names []string
+	for i := range targets {
+		targets[i].suites = each[i]
+		names = append(names, targets[i].env.Device.Name)
+		defer targets[i].env.Close()
+	}
+	ran := strings.Join(names, ", ")
 
 	out, closeOut, err := openOut(s.Stdout, f.out)
 	if err != nil {
@@ -157,17 +168,17 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	}
 	defer closeOut()
 
-	var cases []harness.Case
-	for _, suite := range chosen {
-		more, err := suite.Cases(env)
-		if err != nil {
-			return 0, err
-		}
-		cases = append(cases, more...)
+	all, err := cases(targets)
+	if err != nil {
+		return 0, err
 	}
 	if f.list {
-		selected := runner.Select(cases)
+		selected := runner.Select(all)
 		for _, c := range selected {
+			if c.Device != "" && len(targets) > 1 {
+				fmt.Fprintf(out, "%s on %s\n", c.ID, c.Device)
+				continue
+			}
 			fmt.Fprintln(out, c.ID)
 		}
 		if len(selected) == 0 {
@@ -177,8 +188,8 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		return harness.ExitHeld, nil
 	}
 	start := time.Now()
-	report, err := runner.Run(ctx, cases)
-	report.Provenance = cli.Provenance(s, "mverify", args, env.Device.Name)
+	report, err := runner.Run(ctx, all)
+	report.Provenance = cli.Provenance(s, "mverify", args, ran)
 	report.Provenance.Oracle = oracle
 	if err == nil || len(report.Results) > 0 {
 		if err := errors.Join(report.Write(out, f.format, f.verbose), closeOut()); err != nil {
@@ -191,12 +202,13 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if report.Selected == 0 {
 		fmt.Fprintln(s.Stderr, "mverify: no case was selected: nothing ran")
 	}
-	fmt.Fprintf(s.Stderr, "mverify: %s in %v on %s\n", report.Summary(), time.Since(start).Round(time.Millisecond), env.Device.Name)
+	fmt.Fprintf(s.Stderr, "mverify: %s in %v on %s\n", report.Summary(), time.Since(start).Round(time.Millisecond), ran)
 	return report.ExitCode(), nil
 }
 
-// environment builds what the suites need. The string describes the oracle.
-func (f *flags) environment(levers lever.Levers) (*suites.Env, string, error) {
+// environments builds what the suites need, for each device. The string describes
+// the oracle.
+func (f *flags) environments(levers lever.Levers, devices []string) ([]target, string, error) {
 	tier, err := suites.ParseTier(f.tier)
 	if err != nil {
 		return nil, "", err
@@ -204,15 +216,12 @@ func (f *flags) environment(levers lever.Levers) (*suites.Env, string, error) {
 	if !slices.Contains(harness.Formats, f.format) {
 		return nil, "", fmt.Errorf("unknown format %q: want one of %s", f.format, strings.Join(harness.Formats, ", "))
 	}
-	if strings.Contains(f.devices, ",") {
-		return nil, "", fmt.Errorf("--device %q: a run verifies one device: want cpu or soft", f.devices)
-	}
-	options := cli.DeviceOptions{Levers: levers, Mode: san.Strict, Seed: f.seed}
+	mode := san.Strict
 	if f.mode != "" {
-		if f.devices != "soft" {
+		if !slices.Contains(devices, "soft") {
 			return nil, "", fmt.Errorf("--mode %s: device %s has no sanitizer: want --device soft", f.mode, f.devices)
 		}
-		if options.Mode, err = san.ParseMode(f.mode); err != nil {
+		if mode, err = san.ParseMode(f.mode); err != nil {
 			return nil, "", fmt.Errorf("--mode: %w", err)
 		}
 	}
@@ -224,11 +233,15 @@ func (f *flags) environment(levers lever.Levers) (*suites.Env, string, error) {
 	if levers.Trace != "" {
 		return nil, "", fmt.Errorf("MINFER_TRACE=%s: mverify writes no node values: unset it, or see mbench run", levers.Trace)
 	}
-	device, err := cli.Device(f.devices, options)
-	if err != nil {
-		return nil, "", err
+	var opened []suites.Device
+	for _, name := range devices {
+		device, err := f.device(name, levers, mode)
+		if err != nil {
+			return nil, "", err
+		}
+		opened = append(opened, device)
 	}
-	env := &suites.Env{Tier: tier, Seed: f.seed, Device: device, Models: cli.Models(f.model), Dumps: recorded.FS(), HFVocab: f.hfVocab}
+	env := &suites.Env{Tier: tier, Seed: f.seed, Device: opened[0], Models: cli.Models(f.model), Dumps: recorded.FS(), HFVocab: f.hfVocab}
 	if f.model != "" { // a file that cannot be read is bad input, before anything runs
 		file, err := env.Models[0].Open()
 		if err != nil {
@@ -263,7 +276,13 @@ func (f *flags) environment(levers lever.Levers) (*suites.Env, string, error) {
 	if env.Temp, err = os.MkdirTemp("", "mverify-"); err != nil {
 		return nil, "", err
 	}
-	return env, described, nil
+	targets := []target{{name: devices[0], env: env}}
+	for i, name := range devices[1:] {
+		more := &suites.Env{Tier: tier, Seed: f.seed, Device: opened[i+1], Models: env.Models, Dumps: env.Dumps, HFVocab: f.hfVocab,
+			Lines: env.Lines, Oracle: env.Oracle, Temp: env.Temp}
+		targets = append(targets, target{name: name, env: more})
+	}
+	return targets, described, nil
 }
 
 // chooseSuites reads --suite.
@@ -297,22 +316,6 @@ func chooseSuites(names string) ([]suites.Suite, error) {
 	return chosen, nil
 }
 
-// cpuOnly are the suites without cases for a Metal device.
-var cpuOnly = []string{"dumps"}
-
-// onMetal is the suites that have cases for a Metal device, and the names of the
-// rest.
-func onMetal(chosen []suites.Suite) (run []suites.Suite, left []string) {
-	for _, s := range chosen {
-		if slices.Contains(cpuOnly, s.Name()) {
-			left = append(left, s.Name())
-		} else {
-			run = append(run, s)
-		}
-	}
-	return run, left
-}
-
 func compileFilter(expr string) (*regexp.Regexp, error) {
 	if expr == "" {
 		return nil, nil
@@ -341,16 +344,18 @@ func parseShard(s string) (index, count int, err error) {
 	return index, count, nil
 }
 
-// rerun is the command that repeats one case.
-func (f *flags) rerun(id harness.ID) string {
-	words := []string{"mverify", "--suite", id.Suite, "--filter", harness.ExactFilter(id)}
+// rerun is the command that repeats one case, on its device alone.
+func (f *flags) rerun(c harness.Case) string {
+	words := []string{"mverify", "--suite", c.ID.Suite, "--filter", harness.ExactFilter(c.ID)}
 	add := func(flag, value, unless string) {
 		if value != unless {
 			words = append(words, flag, value)
 		}
 	}
-	add("--device", f.devices, "cpu")
-	add("--mode", f.mode, "")
+	if c.Device != "" && c.Device != "cpu" {
+		words = append(words, "--device", c.Device)
+		add("--mode", f.mode, "")
+	}
 	add("--tier", f.tier, "quick")
 	add("--model", f.model, "")
 	add("--seed", strconv.FormatUint(f.seed, 10), "1")

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"minfer/harness"
+)
+
+// Several devices are one run and one report: a case of both is there twice, told
+// apart by its device; what no device changes is there once.
+func TestSeveralDevices(t *testing.T) {
+	code, out, errs := mverify(t, "--suite", "ops,tokenizer", "--device", "cpu,soft", "--filter", "ops/add d=[17] rows=4$|tokenizer/.*tiny-qwen3.*", "--format", "json")
+	require.Equal(t, harness.ExitHeld, code, errs)
+	var r harness.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Regexp(t, `^cpu \(\w+\), soft \(strict\)$`, r.Provenance.Device)
+	seen := map[string]bool{}
+	devices := map[string]int{}
+	for _, res := range r.Results {
+		key := res.Case + "@" + res.Device
+		require.False(t, seen[key], key)
+		seen[key] = true
+		devices[res.Device]++
+		if strings.HasPrefix(res.Case, "tokenizer/") {
+			require.Empty(t, res.Device)
+		}
+	}
+	require.Equal(t, 2, devices["cpu"])
+	require.Equal(t, 2, devices["soft"])
+	require.Positive(t, devices[""])
+
+	// Shards are cut across the devices, without a case twice.
+	var union []string
+	for _, shard := range []string{"1/3", "2/3", "3/3"} {
+		_, out, _ := mverify(t, "--suite", "all", "--device", "cpu,soft", "--list", "--shard", shard)
+		union = append(union, strings.Split(strings.TrimSpace(out), "\n")...)
+	}
+	code, out, errs = mverify(t, "--suite", "all", "--device", "cpu,soft", "--list")
+	require.Equal(t, harness.ExitHeld, code)
+	require.Empty(t, errs, "every suite has a device")
+	all := strings.Split(strings.TrimSpace(out), "\n")
+	require.ElementsMatch(t, all, union)
+	for _, part := range []string{"dumps/", "tokenizer/", "safety/", "kernels/", " on cpu", " on soft"} {
+		require.Contains(t, out, part)
+	}
+	require.NotRegexp(t, `(?m)^dumps/.* on soft$`, out)
+	require.NotRegexp(t, `(?m)^kernels/.* on cpu$`, out)
+}
+
+// A failing case is repeated on its own device.
+func TestRerunDevice(t *testing.T) {
+	f := flags{devices: "cpu,soft", mode: "race", tier: "quick", seed: 1, variant: "haswell"}
+	c := harness.Case{ID: harness.ID{Suite: "ops", Op: "add"}, Device: "soft"}
+	require.Equal(t, "mverify --suite ops --filter '^ops/add$' --device soft --mode race", f.rerun(c))
+	c.Device = "cpu"
+	require.Equal(t, "mverify --suite ops --filter '^ops/add$'", f.rerun(c))
+}
+
+// A failure that names a line of a kernel is a finding there.
+func TestLocated(t *testing.T) {
+	fail := func(suite, reason string) []harness.Finding {
+		c := located(harness.Case{ID: harness.ID{Suite: suite, Op: "x"}, Run: func(context.Context) (harness.Result, error) { return harness.Failed("%s", reason), nil }})
+		res, err := c.Run(context.Background())
+		require.NoError(t, err)
+		return res.Findings
+	}
+	require.Equal(t, []harness.Finding{{Rule: "device-race", Level: harness.LevelError, Message: "two writes", At: harness.Place{File: "metal/kernels/norm.metal", Line: 12, Column: 5}}},
+		fail("ops", "metal: submit failed: norm.metal:12:5: device-race: two writes"))
+	require.Empty(t, fail("ops", "metal: nosuch.metal:12:5: device-race: two writes"))
+	require.Equal(t, "suites/safety/testdata/cases/01-tile-reload.metal",
+		fail("safety", "expected clean, found: 01-tile-reload.metal:3:1: error: nan: x")[0].At.File)
+}
