@@ -313,15 +313,20 @@ func rateText(m *Measured) string {
 	if unit == "tokens/s" {
 		return strconv.FormatFloat(rate, 'f', 1, 64) + " " + unit
 	}
+	return Prefixed(rate) + unit
+}
+
+// Prefixed prints a number with a decimal prefix before the unit: "12.34 G".
+func Prefixed(v float64) string {
 	for _, u := range []struct {
 		size float64
 		name string
 	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
-		if rate >= u.size {
-			return strconv.FormatFloat(rate/u.size, 'f', 2, 64) + " " + u.name + unit
+		if v >= u.size {
+			return strconv.FormatFloat(v/u.size, 'f', 2, 64) + " " + u.name
 		}
 	}
-	return strconv.FormatFloat(rate, 'f', 2, 64) + " " + unit
+	return strconv.FormatFloat(v, 'f', 2, 64) + " "
 }
 
 func sameText(r *Record) string {

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"minfer/cmd/internal/cli"
-	"minfer/harness"
 )
 
 const usage = `
 mbench runs the engine and measures it.
 
-usage: mbench run [--model FILE] --prompt TEXT [-n N]    generate text
+usage: mbench --sweep NAME[,NAME] [flags]                measure kernels and models, the flags are below
+       mbench run [--model FILE] --prompt TEXT [-n N]    generate text
        mbench peers --llama DIR [--model FILE]           llama.cpp beside this engine
        mbench synth --arch A --size S --type T -o FILE   a model file of real shape and random weights
        mbench quantize IN OUT TYPE                       the weights of IN in another type
@@ -21,8 +21,11 @@ usage: mbench run [--model FILE] --prompt TEXT [-n N]    generate text
        mbench merge FILE...                              the records of a sweep's shards in one
 
 Each command explains its flags with --help.
-exit codes: 0 done, 1 something did not hold, 2 bad usage or input.
+exit codes: 0 done, 1 something did not hold, 2 bad usage or input, 3 nothing ran.
 `
+
+// needed is what is wrong where nothing is asked for.
+const needed = "a command is needed: run, peers, synth, quantize, compare or merge, or --sweep NAME (see --help)"
 
 // command is one subcommand.
 type command func(ctx context.Context, s cli.Streams, args []string) (int, error)
@@ -38,22 +41,13 @@ var commands = map[string]command{
 
 func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if len(args) == 0 {
-		return 0, errors.New("a command is needed: run, peers, synth, quantize, compare or merge (see --help)")
+		return 0, errors.New(needed)
 	}
 	if cmd, ok := commands[args[0]]; ok {
 		return cmd(ctx, s, args[1:])
 	}
 	if !strings.HasPrefix(args[0], "-") {
-		return 0, fmt.Errorf("unknown command %q: want run, peers, synth, quantize, compare or merge (see --help)", args[0])
+		return 0, fmt.Errorf("unknown command %q: want run, peers, synth, quantize, compare or merge, or --sweep NAME (see --help)", args[0])
 	}
-	set := cli.Flags(s, "mbench", usage)
-	version := set.Bool("version", false, "print the version")
-	if err := cli.Parse(set, args, 0, 0); err != nil {
-		return 0, err
-	}
-	if *version {
-		fmt.Fprintln(s.Stdout, cli.Version("mbench"))
-		return harness.ExitHeld, nil
-	}
-	return 0, errors.New("a command is needed: run, peers, synth, quantize, compare or merge (see --help)")
+	return sweepCommand(ctx, s, args)
 }

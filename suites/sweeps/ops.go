@@ -311,14 +311,7 @@ func listKV(e *Env, o Options) ([]Scenario, error) {
 			}
 			name, params := cases[i].ID()
 			s := Scenario{Op: name, headDim: headDim}
-			for _, p := range params {
-				if p.Key == "type" || p.Key == "kv_type" {
-					if len(sides) > 1 {
-						continue // the sides have it
-					}
-				}
-				s.Params = append(s.Params, p)
-			}
+			s.Params = append(s.Params, params...) // the type is side B's
 			if base.NoFlash {
 				s.Params = append(s.Params, harness.P("flash", false))
 			}

@@ -7,9 +7,12 @@ import (
 	"minfer/cpu"
 	"minfer/engine/graph"
 	"minfer/engine/lever"
+	"minfer/harness"
 	"minfer/metal/mtl"
 	"minfer/metal/mtl/soft"
+	"minfer/metal/mtl/soft/interp"
 	"minfer/metal/mtl/soft/san"
+	"minfer/refs/exact"
 	"minfer/suites"
 )
 
@@ -19,6 +22,8 @@ type DeviceOptions struct {
 	// Mode is the sanitizer's on device soft, Seed that of mode chaos.
 	Mode san.Mode
 	Seed uint64
+	// Counters, where not nil, is given what a software device counts of each dispatch.
+	Counters func(harness.Counters)
 }
 
 // Device gives the named device, or says why there is none.
@@ -56,7 +61,11 @@ func cpuDevice(l lever.Levers) (suites.Device, error) {
 		return suites.Device{}, err
 	}
 	b.Close()
-	return suites.Device{Name: fmt.Sprintf("cpu (%s)", b.Level()), New: func(threads int) (graph.Backend, error) {
+	level := exact.H
+	if b.Level() == cpu.AVX512 {
+		level = exact.Z
+	}
+	return suites.Device{Name: fmt.Sprintf("cpu (%s)", b.Level()), Level: level, New: func(threads int) (graph.Backend, error) {
 		o := o
 		o.Threads = threads
 		return cpu.New(o)
@@ -78,8 +87,17 @@ func softDevice(d suites.Device, o DeviceOptions) (suites.Device, error) {
 	if d.Checked = o.Mode != san.Off; d.Checked {
 		d.Fast = func(threads int) (mtl.Device, error) { return soft.New(soft.Options{Threads: threads}) }
 	}
+	so := soft.Options{Mode: o.Mode, Seed: o.Seed}
+	if o.Counters != nil {
+		so.Counters = func(_ *mtl.Dispatch, c interp.Counters) {
+			o.Counters(harness.Counters{Dispatches: 1, BytesRead: c.DeviceRead, BytesWritten: c.DeviceWritten,
+				Instructions: c.Instructions, Barriers: c.Barriers, Divergent: c.Divergent})
+		}
+	}
 	d.Open = func(threads int) (mtl.Device, error) {
-		return soft.New(soft.Options{Mode: o.Mode, Seed: o.Seed, Threads: threads})
+		so := so
+		so.Threads = threads
+		return soft.New(so)
 	}
 	return d, nil
 }
