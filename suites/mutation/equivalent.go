@@ -1,0 +1,61 @@
+package mutation
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Known is a mutant that no case can notice, and why.
+type Known struct {
+	File string `json:"file"`
+	// Old and New are the lines that differ, without the blanks around them.
+	Old []string `json:"old"`
+	New []string `json:"new"`
+	// Func is the function, for lines that stand in several.
+	Func string `json:"func,omitempty"`
+	// Kernel is a part of the entry point's name where only some are meant.
+	Kernel string `json:"kernel,omitempty"`
+	// Why says what makes it equivalent.
+	Why string `json:"why"`
+}
+
+//go:embed equivalent.json
+var equivalentFile []byte
+
+func parseKnown(name string, data []byte) ([]*Known, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var list []*Known
+	if err := dec.Decode(&list); err != nil {
+		return nil, fmt.Errorf("mutation: %s: %w", name, err)
+	}
+	for i, k := range list {
+		if k.File == "" || len(k.Old) == 0 || len(k.New) == 0 || k.Why == "" {
+			return nil, fmt.Errorf("mutation: %s: entry %d: want file, old, new and why", name, i+1)
+		}
+	}
+	return list, nil
+}
+
+func (k *Known) matches(m *Mutant, kernel string) bool {
+	if k.File != m.File() || k.Func != "" && k.Func != m.Func || !strings.Contains(kernel, k.Kernel) {
+		return false
+	}
+	_, before, after := m.lines()
+	return sameLines(k.Old, before) && sameLines(k.New, after)
+}
+
+func sameLines(want, got []string) bool {
+	if len(want) != len(got) {
+		return false
+	}
+	for i := range want {
+		if strings.TrimSpace(want[i]) != strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(got[i]), `\`)) {
+			return false
+		}
+	}
+	return true
+}
