@@ -288,7 +288,7 @@ func (f *flags) environments(levers lever.Levers, devices []string) ([]target, s
 // chooseSuites reads --suite.
 func chooseSuites(names string) ([]suites.Suite, error) {
 	var known []string
-	for _, s := range allSuites {
+	for _, s := range slices.Concat(allSuites, moreSuites) {
 		known = append(known, s.Name())
 	}
 	if names == "" {
@@ -300,7 +300,7 @@ func chooseSuites(names string) ([]suites.Suite, error) {
 	var chosen []suites.Suite
 	for _, name := range strings.Split(names, ",") {
 		found := false
-		for _, s := range allSuites {
+		for _, s := range slices.Concat(allSuites, moreSuites) {
 			if s.Name() == strings.TrimSpace(name) {
 				if slices.ContainsFunc(chosen, func(c suites.Suite) bool { return c.Name() == s.Name() }) {
 					return nil, fmt.Errorf("--suite %q: %s is named twice", names, s.Name())
