@@ -328,7 +328,7 @@ func swapKV(c *cursor) {
 		}
 		for i, a := range n.Params {
 			for _, b := range n.Params[i+1:] {
-				if partner(a.Name.Name) == b.Name.Name && b.Name.Name != "" {
+				if b.Name.Name != "" && partner(a.Name.Name) == b.Name.Name {
 					c.exchange(&a.Name, &b.Name)
 				}
 			}
@@ -336,7 +336,7 @@ func swapKV(c *cursor) {
 	case *ast.CallExpr:
 		for i, a := range n.Args {
 			for _, b := range n.Args[i+1:] {
-				if x, y := name(a), name(b); x != "" && partner(x) == y {
+				if y := name(b); y != "" && partner(name(a)) == y {
 					c.exchange(a, b)
 				}
 			}

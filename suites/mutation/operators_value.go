@@ -26,7 +26,7 @@ func swapOperands(c *cursor) {
 			if i == 0 || i == 1 && commutes[call(n)] {
 				continue
 			}
-			if x, y := name(n.Args[i-1]), name(n.Args[i]); x != "" && partner(x) == y {
+			if y := name(n.Args[i]); y != "" && partner(name(n.Args[i-1])) == y {
 				continue // swap_kv's
 			}
 			c.exchange(n.Args[i-1], n.Args[i])
