@@ -1,0 +1,308 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"minfer/harness"
+)
+
+// axisSection is a section of rates against one parameter.
+type axisSection struct {
+	id, title, intro, empty, x string
+	keys                       []string // names that the parameter has
+}
+
+var depthSection = axisSection{
+	id: "depth", title: "Rate against the depth of the KV cache", x: "cells in the KV cache",
+	intro: "Medians with their 95 % intervals: how a rate holds up as attention has more to read.",
+	empty: "No scenario was measured at two depths.",
+	keys:  []string{"n_kv", "kv", "depth"},
+}
+
+var promptSection = axisSection{
+	id: "prompt", title: "Rate against the length of the prompt", x: "tokens of the prompt",
+	intro: "Medians with their 95 % intervals: what a batch of tokens gains over one at a time.",
+	empty: "No scenario was measured with two lengths.",
+	keys:  []string{"pp", "n_prompt", "n_tokens", "n"},
+}
+
+// mostSeries is what one chart can hold and still be read.
+const mostSeries = 6
+
+// curve is a series with what it may be told apart by.
+type curve struct {
+	series
+	unit  string
+	words map[string]string // by name of the property
+	rows  [][]string
+}
+
+// against makes charts of rates over a parameter. Sides that differ in nothing but
+// it are one series; charts are cut by properties until each can be read.
+func against(records []harness.Record, a axisSection) section {
+	s := section{ID: a.id, Title: a.title, Intro: a.intro, Empty: a.empty}
+	var curves []*curve
+	at := map[string]*curve{}
+	var properties []string
+	for i := range records {
+		r := &records[i]
+		key := ""
+		for _, k := range a.keys {
+			if r.Param(k) != "" {
+				key = k
+				break
+			}
+		}
+		x, err := strconv.ParseFloat(r.Param(key), 64)
+		if err != nil {
+			continue
+		}
+		for side := range r.Sides {
+			m := &r.Sides[side]
+			rate, unit := m.Rate()
+			if rate == 0 {
+				continue
+			}
+			words := map[string]string{"device": device(r), "sweep": r.Sweep, "op": r.Op, "model": modelName(r), "lever": r.Lever, "side": m.Name}
+			names := []string{"device", "sweep", "op", "model", "lever"}
+			for _, p := range r.Params {
+				if p.Key != key {
+					words["="+p.Key] = p.Value
+					names = append(names, "="+p.Key)
+				}
+			}
+			names = append(names, "side")
+			for _, n := range names {
+				if !slices.Contains(properties, n) {
+					properties = append(properties, n)
+				}
+			}
+			id := unit
+			for _, n := range names {
+				id += "\x00" + words[n]
+			}
+			c := at[id]
+			if c == nil {
+				c = &curve{unit: unit, words: words}
+				at[id] = c
+				curves = append(curves, c)
+			}
+			work := rate * m.Median
+			mid, lo, hi := harness.MedianInterval(m.Seconds, 0.95)
+			d := dot{x: x, y: rate, lo: rate, hi: rate}
+			if mid > 0 {
+				d.lo, d.hi = work/hi, work/lo
+			}
+			d.tip = fmt.Sprintf("%s, %s %s: %s", m.Name, key, r.Param(key), m.RateText())
+			if slices.ContainsFunc(c.dots, func(o dot) bool { return o.x == x }) {
+				continue
+			}
+			c.dots = append(c.dots, d)
+			c.rows = append(c.rows, []string{r.Param(key), m.RateText(), harness.SecondsText(m.Median)})
+		}
+	}
+	curves = slices.DeleteFunc(curves, func(c *curve) bool { return len(c.dots) < 2 })
+	cut := []string{"device", "sweep", "op", "model"}
+	for _, p := range properties {
+		if !slices.Contains(cut, p) && p != "side" {
+			cut = append(cut, p)
+		}
+	}
+	for _, chart := range split(curves, cut, 4) {
+		s.Figures = append(s.Figures, chart.figure(a, cut))
+	}
+	return s
+}
+
+// curveChart is the curves of one chart and the properties that are the same in it.
+type curveChart []*curve
+
+// split cuts by the first properties always, and by more of them while a chart has
+// too many series.
+func split(curves []*curve, cut []string, always int) []curveChart {
+	if len(curves) == 0 {
+		return nil
+	}
+	if always <= 0 && (len(curves) <= mostSeries || len(cut) == 0) {
+		var out []curveChart
+		for c := range slices.Chunk(curves, mostSeries) {
+			out = append(out, c)
+		}
+		return out
+	}
+	var order []string
+	parts := map[string][]*curve{}
+	for _, c := range curves {
+		k := c.words[cut[0]]
+		if always == 4 {
+			k += "\x00" + c.unit
+		}
+		if parts[k] == nil {
+			order = append(order, k)
+		}
+		parts[k] = append(parts[k], c)
+	}
+	var out []curveChart
+	for _, k := range order {
+		out = append(out, split(parts[k], cut[1:], always-1)...)
+	}
+	return out
+}
+
+func (c curveChart) figure(a axisSection, properties []string) figure {
+	var shared, varying []string
+	for _, p := range append(slices.Clone(properties), "side") {
+		if p == "device" || p == "sweep" || p == "op" {
+			continue
+		}
+		same := true
+		for _, x := range c {
+			same = same && x.words[p] == c[0].words[p]
+		}
+		switch {
+		case !same:
+			varying = append(varying, p)
+		case c[0].words[p] != "":
+			shared = append(shared, propertyText(p, c[0].words[p]))
+		}
+	}
+	f := c[0].words
+	title := fmt.Sprintf("%s, sweep %s on %s", f["op"], f["sweep"], f["device"])
+	p := plot{x: a.x, y: c[0].unit, zero: true}
+	t := harness.Table{Columns: []harness.Column{{Name: "series"}, {Name: a.x, Numeric: true}, {Name: "rate", Numeric: true}, {Name: "time", Numeric: true}}}
+	var lowest, highest, least, most float64
+	for _, x := range c {
+		var words []string
+		for _, v := range varying {
+			if v == "lever" && len(varying) > 1 { // its sides say it
+				continue
+			}
+			words = append(words, propertyText(v, x.words[v]))
+		}
+		x.name = strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), ", ")
+		if x.name == "" {
+			x.name = x.words["side"]
+		}
+		for i, d := range x.dots {
+			if least == 0 {
+				lowest, highest, least, most = d.y, d.y, d.x, d.x
+			}
+			lowest, highest = min(lowest, d.y), max(highest, d.y)
+			least, most = min(least, d.x), max(most, d.x)
+			t.Rows = append(t.Rows, append([]string{x.name}, x.rows[i]...))
+		}
+		slices.SortFunc(x.dots, func(a, b dot) int {
+			if a.x < b.x {
+				return -1
+			}
+			return 1
+		})
+		p.series = append(p.series, x.series)
+	}
+	p.logX = least > 0 && most/least >= 8
+	p.logY = lowest > 0 && highest/lowest >= 30
+	p.label = fmt.Sprintf("Line chart: %s. %s against %s, %s; the numbers are in the table below.", title, c[0].unit, a.x, count(len(c), "series"))
+	caption := c[0].unit + " against " + a.x
+	if len(shared) > 0 {
+		caption += "; " + strings.Join(shared, ", ")
+	}
+	return figure{Title: title, Caption: caption + ".", Chart: p.draw(), Legend: p.legend(), Table: t}
+}
+
+func propertyText(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	if k, ok := strings.CutPrefix(name, "="); ok {
+		return k + " " + value
+	}
+	return value
+}
+
+// history is how scenarios that were measured more than once changed: medians over
+// the first one's, each on one host, and counters.
+func history(records []harness.Record) section {
+	s := section{ID: "history", Title: "History",
+		Intro: "Scenarios that were measured more than once: each median over that of the first record, with the 95 % interval of the ratio. Times are followed on one host only; the samples of different runs are not matched, so what else changed on the machine is in them too. Counters have no noise.",
+		Empty: "No scenario was measured at two dates yet."}
+	sorted := slices.Clone(records)
+	slices.SortStableFunc(sorted, func(a, b harness.Record) int { return strings.Compare(a.Provenance.Date, b.Provenance.Date) })
+	type line struct {
+		name    string
+		records []*harness.Record
+		side    int
+	}
+	var heads []string
+	of := map[string][]*line{}
+	at := map[string]*line{}
+	for i := range sorted {
+		r := &sorted[i]
+		for side := range r.Sides {
+			key := r.Key() + "\x00" + r.Provenance.Host + "\x00" + r.Sides[side].Name
+			l := at[key]
+			if l == nil {
+				l = &line{name: joined(r.Sides[side].Name, scenario(r)), side: side}
+				at[key] = l
+				head := fmt.Sprintf("Sweep %s on %s", r.Sweep, device(r)) + "\x00" + r.Provenance.Host
+				if of[head] == nil {
+					heads = append(heads, head)
+				}
+				of[head] = append(of[head], l)
+			}
+			if n := len(l.records); n > 0 && l.records[n-1].Provenance == r.Provenance {
+				continue
+			}
+			l.records = append(l.records, r)
+		}
+	}
+	for _, head := range heads {
+		lines := slices.DeleteFunc(of[head], func(l *line) bool { return len(l.records) < 2 })
+		title, host, _ := strings.Cut(head, "\x00")
+		for chunk := range slices.Chunk(lines, mostSeries) {
+			var dates []string
+			for _, l := range chunk {
+				for _, r := range l.records {
+					if !slices.Contains(dates, r.Provenance.Date) {
+						dates = append(dates, r.Provenance.Date)
+					}
+				}
+			}
+			slices.Sort(dates)
+			p := plot{x: "date and commit", y: "time over that of the first record", xTicks: make([]string, len(dates)), one: true}
+			t := harness.Table{Columns: []harness.Column{{Name: "scenario"}, {Name: "date"}, {Name: "commit"}, {Name: "time", Numeric: true}, {Name: "over the first", Numeric: true}, {Name: "instructions", Numeric: true}, {Name: "bytes read", Numeric: true}}}
+			for _, l := range chunk {
+				c := series{name: l.name}
+				first := &l.records[0].Sides[l.side]
+				for _, r := range l.records {
+					m := &r.Sides[l.side]
+					n := slices.Index(dates, r.Provenance.Date)
+					p.xTicks[n] = day(r.Provenance.Date)[2:] + " " + fmt.Sprintf("%.7s", r.Provenance.Commit)
+					d := dot{x: float64(n), y: 1, lo: 1, hi: 1}
+					text := "1"
+					if m != first {
+						i := harness.RatioOfMedians(first.Seconds, m.Seconds, 0.95)
+						d.y, d.lo, d.hi = i.Ratio, i.Lo, i.Hi
+						if i.Hi == 0 {
+							d.lo, d.hi = i.Ratio, i.Ratio
+						}
+						text = i.String()
+					}
+					d.tip = fmt.Sprintf("%s, %s: %s", l.name, r.Provenance.Date, text)
+					c.dots = append(c.dots, d)
+					instructions, bytes := "", ""
+					if k := m.Counters; k != nil {
+						instructions, bytes = strconv.FormatInt(k.Instructions, 10), strconv.FormatInt(k.BytesRead, 10)
+					}
+					t.Rows = append(t.Rows, []string{l.name, r.Provenance.Date, fmt.Sprintf("%.12s", r.Provenance.Commit), harness.SecondsText(m.Median), text, instructions, bytes})
+				}
+				p.series = append(p.series, c)
+			}
+			p.label = fmt.Sprintf("Line chart: history of %s; the numbers are in the table below.", title)
+			s.Figures = append(s.Figures, figure{Title: title, Caption: "On " + host + ".", Chart: p.draw(), Legend: p.legend(), Table: t})
+		}
+	}
+	return s
+}
