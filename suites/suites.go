@@ -17,6 +17,7 @@ import (
 	"minfer/harness"
 	"minfer/metal"
 	"minfer/metal/mtl"
+	"minfer/refs/exact"
 	"minfer/refs/llamacpp"
 )
 
@@ -98,6 +99,19 @@ func (e *Env) Backend(threads int) (graph.Backend, error) {
 	return b, nil
 }
 
+// CheckOracle says whether the live llama.cpp, if there is one, computes the device's
+// level: other bits are no finding.
+func (e *Env) CheckOracle() error {
+	if e.Oracle == nil {
+		return nil
+	}
+	want := map[exact.Level]string{exact.H: "haswell", exact.Z: "zen4"}[e.Device.Level]
+	if level := map[string]exact.Level{"avx2": exact.H, "avx512": exact.Z}; level[e.Oracle.Level()] != e.Device.Level {
+		return fmt.Errorf("llama.cpp's variant %s against device %s: their levels differ: want --llama-variant %s", e.Oracle.Variant(), e.Device.Name, want)
+	}
+	return nil
+}
+
 // Close ends the backends and devices that the environment made.
 func (e *Env) Close() {
 	for _, b := range e.backends {
@@ -119,6 +133,8 @@ func (e *Env) Close() {
 // Device makes the backends under test.
 type Device struct {
 	Name string // with what matters of it: "cpu (avx2)", "soft (strict)"
+	// Level is the level of the CPU backend's arithmetic.
+	Level exact.Level
 	// New makes a CPU backend that works with that many threads: the one under test
 	// on device cpu, and elsewhere the one that takes what Metal refuses.
 	New func(threads int) (graph.Backend, error)

@@ -24,6 +24,7 @@ import (
 	"minfer/engine/session"
 	"minfer/harness"
 	"minfer/refs/dump"
+	"minfer/refs/exact"
 	"minfer/refs/llamacpp"
 	"minfer/suites"
 )
@@ -90,11 +91,16 @@ func (r run) verify(ctx context.Context, env *suites.Env) (harness.Result, error
 	if err != nil {
 		return harness.Result{}, err
 	}
+	if err := env.CheckOracle(); err != nil {
+		return harness.Result{}, err
+	}
 	var want *dump.Run
 	if env.Oracle != nil {
 		if want, err = r.live(env.Oracle, path, m, everyPosition); err != nil {
 			return harness.Result{}, err
 		}
+	} else if env.Device.Level != exact.H {
+		return harness.Refused("recorded runs are of level %s, the device %s is not; a live comparison needs --llama", level, env.Device.Name), nil
 	} else if want, err = r.recorded(env.Dumps, path); err != nil {
 		return harness.Result{}, err
 	} else if want == nil {

@@ -18,6 +18,7 @@ import (
 	"minfer/engine/session"
 	"minfer/engine/tokenizer"
 	"minfer/harness"
+	"minfer/refs/exact"
 	"minfer/refs/llamacpp"
 	"minfer/suites"
 )
@@ -115,12 +116,17 @@ func (Suite) Cases(env *suites.Env) ([]harness.Case, error) {
 }
 
 func (r run) verify(ctx context.Context, env *suites.Env, known golden) (harness.Result, error) {
+	if err := env.CheckOracle(); err != nil {
+		return harness.Result{}, err
+	}
 	want, ok := known[r.id().String()]
 	if env.Oracle != nil {
 		var err error
 		if want, err = r.live(env); err != nil {
 			return harness.Result{}, err
 		}
+	} else if env.Device.Level != exact.H {
+		return harness.Refused("recorded tokens are of level avx2, the device %s is not; a live comparison needs --llama", env.Device.Name), nil
 	} else if !ok {
 		return harness.Refused("no recorded tokens for this model; a live comparison needs --llama"), nil
 	}

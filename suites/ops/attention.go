@@ -42,12 +42,12 @@ func (c *softMax) id() (string, []harness.Param) {
 func (c *softMax) work() int64     { return product(c.d, c.rows) }
 func (c *softMax) refusal() string { return "" }
 
-func (c *softMax) build(r *rand.Rand) (*problem, error) {
+func (c *softMax) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	shape := graph.Mat(c.d, c.rows)
 	x := floats(r, c.d*c.rows, c.d)
 	n := single(graph.Softmax, shape, input("x", gguf.F32, shape))
 	n.Attr.Scale = c.scale
-	return &problem{node: n, in: [][]byte{floatBytes(x)}, want: exact.SoftMax(exact.H, x, c.d, c.scale, nil),
+	return &problem{node: n, in: [][]byte{floatBytes(x)}, want: exact.SoftMax(level, x, c.d, c.scale, nil),
 		oracle: func(lib *llamacpp.Lib) ([]float32, error) { return lib.SoftMax(x, c.d, nil, c.scale) }}, nil
 }
 
@@ -88,7 +88,7 @@ func (c *attention) refusal() string {
 	return wholeBlocks(c.t, c.hd*c.headsKV)
 }
 
-func (c *attention) build(r *rand.Rand) (*problem, error) {
+func (c *attention) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	width := c.hd * c.headsKV
 	k, err := cache(r, c.t, width, c.nkv)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *attention) build(r *rand.Rand) (*problem, error) {
 	if c.t == gguf.Q8_0 {
 		return p, nil // a backend must refuse it before there is anything to compare
 	}
-	parts, err := exact.Attention(exact.H, q, k, v, pos, exact.Attn{HeadDim: c.hd, NHead: c.heads, NHeadKV: c.headsKV, Scale: a.Scale, KV: c.t})
+	parts, err := exact.Attention(level, q, k, v, pos, exact.Attn{HeadDim: c.hd, NHead: c.heads, NHeadKV: c.headsKV, Scale: a.Scale, KV: c.t})
 	p.want = parts.Out
 	p.oracle = func(lib *llamacpp.Lib) ([]float32, error) {
 		var out []float32
@@ -218,7 +218,7 @@ func (c *rope) id() (string, []harness.Param) {
 func (c *rope) work() int64     { return product(c.hd, c.heads, c.tokens) }
 func (c *rope) refusal() string { return "" }
 
-func (c *rope) build(r *rand.Rand) (*problem, error) {
+func (c *rope) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	shape := graph.Mat(c.hd*c.heads, c.tokens)
 	x := floats(r, shape.Elements(), c.hd)
 	pos := positions(r, c.tokens, c.posBelow)

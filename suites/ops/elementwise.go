@@ -36,7 +36,7 @@ func (c *elementwise) id() (string, []harness.Param) {
 func (c *elementwise) work() int64     { return product(c.d, c.rows) }
 func (c *elementwise) refusal() string { return "" }
 
-func (c *elementwise) build(r *rand.Rand) (*problem, error) {
+func (c *elementwise) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	shape := graph.Mat(c.d, c.rows)
 	a, b := floats(r, c.d*c.rows, c.d), floats(r, c.d*c.rows, c.d)
 	p := &problem{in: [][]byte{floatBytes(a), floatBytes(b)}}
@@ -45,10 +45,10 @@ func (c *elementwise) build(r *rand.Rand) (*problem, error) {
 	case graph.Silu:
 		p.node = single(c.op, shape, input("a", gguf.F32, shape))
 		p.in = p.in[:1]
-		p.want = exact.Silu(exact.H, a, c.d)
+		p.want = exact.Silu(level, a, c.d)
 		p.oracle = func(lib *llamacpp.Lib) ([]float32, error) { return lib.Silu(a, c.d) }
 	case graph.SwiGLU:
-		p.want = exact.SwiGLU(exact.H, a, b, c.d)
+		p.want = exact.SwiGLU(level, a, b, c.d)
 		p.oracle = func(lib *llamacpp.Lib) ([]float32, error) { return lib.SwiGLU(a, b, c.d) }
 	case graph.Add:
 		p.want = exact.Add(a, b)
@@ -85,7 +85,7 @@ func (c *scale) id() (string, []harness.Param) {
 func (c *scale) work() int64     { return product(c.d, c.rows) }
 func (c *scale) refusal() string { return "" }
 
-func (c *scale) build(r *rand.Rand) (*problem, error) {
+func (c *scale) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	shape := graph.Mat(c.d, c.rows)
 	x := floats(r, c.d*c.rows, c.d)
 	n := single(graph.Scale, shape, input("x", gguf.F32, shape))

@@ -111,7 +111,7 @@ func (c *mulMat) id() (string, []harness.Param) {
 func (c *mulMat) work() int64     { return product(c.m, c.n, c.k) }
 func (c *mulMat) refusal() string { return wholeBlocks(c.t, c.k) }
 
-func (c *mulMat) build(r *rand.Rand) (*problem, error) {
+func (c *mulMat) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	w, err := weights(r, c.t, c.k, c.m)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (c *mulMat) build(r *rand.Rand) (*problem, error) {
 	x := floats(r, c.n*c.k, c.k)
 	n := single(graph.MatMul, graph.Mat(c.m, c.n), input("x", gguf.F32, graph.Mat(c.k, c.n)))
 	n.Weight = &graph.Weight{Name: "w", Type: c.t, Shape: graph.Mat(c.k, c.m), Data: w}
-	want, err := exact.MatMul(exact.H, c.t, w, c.k, c.m, x)
+	want, err := exact.MatMul(level, c.t, w, c.k, c.m, x)
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +158,11 @@ func (c *batchMulMat) id() (string, []harness.Param) {
 func (c *batchMulMat) work() int64     { return product(c.m, c.n, c.k, c.b) }
 func (c *batchMulMat) refusal() string { return "" }
 
-func (c *batchMulMat) build(r *rand.Rand) (*problem, error) {
+func (c *batchMulMat) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	x, y := floats(r, c.b*c.m*c.k, c.k), floats(r, c.b*c.n*c.k, c.k)
 	var want []float32
 	for i := range c.b {
-		out, err := exact.MatMul(exact.H, gguf.F32, floatBytes(x[i*c.m*c.k:(i+1)*c.m*c.k]), c.k, c.m, y[i*c.n*c.k:(i+1)*c.n*c.k])
+		out, err := exact.MatMul(level, gguf.F32, floatBytes(x[i*c.m*c.k:(i+1)*c.m*c.k]), c.k, c.m, y[i*c.n*c.k:(i+1)*c.n*c.k])
 		if err != nil {
 			return nil, err
 		}

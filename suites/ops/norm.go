@@ -44,7 +44,7 @@ func (c *rmsNorm) id() (string, []harness.Param) {
 func (c *rmsNorm) work() int64     { return product(c.d, c.rows) }
 func (c *rmsNorm) refusal() string { return "" }
 
-func (c *rmsNorm) build(r *rand.Rand) (*problem, error) {
+func (c *rmsNorm) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	x, w := floats(r, c.rows*c.d, c.d), floats(r, c.d, c.d)
 	n := single(graph.RmsNorm, graph.Mat(c.d, c.rows), input("x", gguf.F32, graph.Mat(c.d, c.rows)))
 	n.Weight = vector("w", w)
@@ -92,7 +92,7 @@ func (c *qkNorm) id() (string, []harness.Param) {
 func (c *qkNorm) work() int64     { return product(c.hd, c.heads, c.tokens) }
 func (c *qkNorm) refusal() string { return "" }
 
-func (c *qkNorm) build(r *rand.Rand) (*problem, error) {
+func (c *qkNorm) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	x, w := floats(r, c.hd*c.heads*c.tokens, c.hd), floats(r, c.hd, c.hd)
 	shape := graph.Mat(c.hd*c.heads, c.tokens)
 	n := single(graph.QkNorm, shape, input("x", gguf.F32, shape))

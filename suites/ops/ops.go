@@ -24,6 +24,7 @@ import (
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
 	"minfer/harness"
+	"minfer/refs/exact"
 	"minfer/refs/llamacpp"
 	"minfer/suites"
 	"minfer/suites/metalcase"
@@ -46,8 +47,8 @@ type opCase interface {
 	refusal() string
 	// metal is the same case for a Metal device.
 	metal() metalcase.Case
-	// build draws the data and computes the reference.
-	build(r *rand.Rand) (*problem, error)
+	// build draws the data and computes the reference, at the device's level.
+	build(r *rand.Rand, level exact.Level) (*problem, error)
 }
 
 // problem is one node with its data and the expected result.
@@ -124,7 +125,10 @@ func verify(env *suites.Env, c opCase, id harness.ID) (harness.Result, error) {
 	if why := c.refusal(); why != "" {
 		return harness.Refused("%s", why), nil
 	}
-	p, err := c.build(random(env.Seed, id))
+	if err := env.CheckOracle(); err != nil {
+		return harness.Result{}, err
+	}
+	p, err := c.build(random(env.Seed, id), env.Device.Level)
 	if err != nil {
 		return harness.Result{}, err
 	}

@@ -36,7 +36,7 @@ func (c *getRows) id() (string, []harness.Param) {
 func (c *getRows) work() int64     { return product(c.d, c.ids+c.rows) }
 func (c *getRows) refusal() string { return wholeBlocks(c.t, c.d) }
 
-func (c *getRows) build(r *rand.Rand) (*problem, error) {
+func (c *getRows) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	table, err := weights(r, c.t, c.d, c.rows)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (c *kvStore) id() (string, []harness.Param) {
 func (c *kvStore) work() int64     { return product(c.d, c.rows) }
 func (c *kvStore) refusal() string { return wholeBlocks(c.t, c.d) }
 
-func (c *kvStore) build(r *rand.Rand) (*problem, error) {
+func (c *kvStore) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	before, err := cache(r, c.t, c.d, c.rows)
 	if err != nil {
 		return nil, err
