@@ -80,6 +80,7 @@ type Env struct {
 	mu      sync.Mutex
 	devices map[deviceKey]*opened // of Metal
 	metals  []*metal.Backend
+	closers []func()
 }
 
 // Backend gives the device's backend for a number of threads, made at the first
@@ -128,7 +129,14 @@ func (e *Env) Close() {
 		d.close()
 	}
 	e.devices = nil
+	for _, f := range e.closers {
+		f()
+	}
+	e.closers = nil
 }
+
+// OnClose has Close call f in the end, once: for what a suite opened by itself.
+func (e *Env) OnClose(f func()) { e.closers = append(e.closers, f) }
 
 // Device makes the backends under test.
 type Device struct {

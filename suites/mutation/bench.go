@@ -28,7 +28,7 @@ type bench struct {
 	devices map[int]*patched // by threads
 
 	entries map[string][]*entryPoint // by .metal file, in the order of the dispatch table
-	cases   []*trial
+	least   time.Duration            // the shortest deadline of a case
 }
 
 // entryPoint is a kernel of the dispatch table with the constants that it is
@@ -49,7 +49,7 @@ type trial struct {
 // newBench runs all cases without a mutant: they must hold, and what they dispatch
 // is which mutants they can notice.
 func newBench(ctx context.Context, env *suites.Env, fsys fs.FS, from []suites.Suite) (*bench, error) {
-	b := &bench{fsys: fsys, state: &state{}, devices: map[int]*patched{}, entries: map[string][]*entryPoint{}}
+	b := &bench{fsys: fsys, state: &state{}, devices: map[int]*patched{}, entries: map[string][]*entryPoint{}, least: leastDeadline}
 	device := env.Device
 	device.Open = func(threads int) (mtl.Device, error) { return b.open(env, threads) }
 	b.env = &suites.Env{Seed: env.Seed, Tier: suites.Quick, Device: device, Kernels: env.Kernels, Temp: env.Temp}
@@ -243,7 +243,7 @@ func (b *bench) try(ctx context.Context, m *Mutant, op *Operator, seed uint64) (
 		if err := ctx.Err(); err != nil {
 			return f, err
 		}
-		b.state.reset(p, max(leastDeadline, slower*t.took))
+		b.state.reset(p, max(b.least, slower*t.took))
 		res, err := t.Run(ctx)
 		if b.state.broken != nil {
 			return fate{uncompiled: true}, nil

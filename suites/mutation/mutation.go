@@ -139,7 +139,9 @@ func (r *run) ready(ctx context.Context) error {
 		for _, m := range r.sources.Mutants() {
 			r.mutants[m.Operator] = append(r.mutants[m.Operator], m)
 		}
-		r.bench, r.err = newBench(ctx, r.env, r.fsys, r.suite.Suites)
+		if r.bench, r.err = newBench(ctx, r.env, r.fsys, r.suite.Suites); r.err == nil {
+			r.env.OnClose(r.bench.close)
+		}
 	})
 	return r.err
 }
