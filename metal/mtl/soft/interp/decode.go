@@ -2,6 +2,7 @@ package interp
 
 import (
 	"slices"
+	"sync"
 
 	"minfer/metal/msl/ir"
 	"minfer/metal/mtl/soft/lane"
@@ -9,10 +10,25 @@ import (
 
 // Decode prepares a verified function for execution. An error is a *DecodeError.
 func Decode(f *ir.Func) (*Program, error) {
-	d := &decoder{facts: analyze(f), f: f, p: &Program{f: f, ordered: orderMatters(f)}, consts: map[constKey]int{}}
+	p, err := decodeForm(f, false)
+	if err != nil {
+		return nil, err
+	}
+	p.fast = sync.OnceValues(func() (*Program, error) { return decodeForm(f, true) })
+	return p, nil
+}
+
+// decodeForm makes the form for a sanitizer or the fast one.
+func decodeForm(f *ir.Func, fast bool) (*Program, error) {
+	d := &decoder{facts: analyze(f), f: f, p: &Program{f: f, ordered: orderMatters(f)}, consts: map[constKey]int{}, fast: fast}
+	if fast {
+		d.defs, d.groups = make([]*ir.Instr, len(f.Types)), map[*ir.Instr]*group{}
+		d.findPointers(f.Body)
+	}
 	d.vals = make([]value, len(f.Types))
 	d.newReg(cScalar) // the zero slot
 	d.newReg(cScalar) // scratch: scratchReg
+	d.newReg(cScalar) // lane.Stopped
 	for i := range d.regs {
 		d.regs[i].pinned = true
 	}
@@ -61,6 +77,9 @@ type decoder struct {
 	open   []int // loops around the place
 	count  uint32
 	curPos ir.Pos
+	fast   bool
+	defs   []*ir.Instr // by value: PtrAdd and Const, where fast
+	groups map[*ir.Instr]*group
 	ctx    []scope
 	err    error
 }
@@ -541,6 +560,9 @@ func (d *decoder) finish() {
 	for k := range p.consts {
 		p.consts[k].off = off(p.consts[k].off)
 	}
+	for k := range p.slots {
+		p.slots[k].off = off(p.slots[k].off)
+	}
 	d.batch()
 }
 
@@ -569,22 +591,40 @@ func (d *decoder) batch() {
 				}
 			}
 		}
-		if head >= 0 && (i.op != opStep || target[k]) {
+		var memory []lane.Step
+		if d.fast {
+			memory = d.memorySteps(i)
+		}
+		if head >= 0 && (i.op != opStep && memory == nil || target[k]) {
 			p.steps = append(p.steps, lane.End)
 			head = -1
 		}
-		if i.op != opStep {
+		if i.op != opStep && memory == nil {
 			continue
 		}
-		i.x = uint32(len(p.steps))
-		p.steps = append(p.steps, st)
 		if head < 0 {
-			head = k
-			i.op, i.imm = opBatch, uint64(len(p.batches))
 			p.batches = append(p.batches, batch{})
 		}
-		p.code[head].n++
 		b := &p.batches[len(p.batches)-1]
+		if memory != nil {
+			if i.op != opReduceUniform {
+				b.count(&p.acc[i.x], i.op == opLoadUniform)
+				i.a, i.once = i.x, i.op == opLoadUniform
+			}
+			i.op, i.x = opStep, uint32(len(p.steps))
+			p.steps = append(p.steps, memory...)
+		} else {
+			i.x = uint32(len(p.steps))
+			p.steps = append(p.steps, st)
+		}
+		if head < 0 {
+			head = k
+			i.op, i.imm = opBatch, uint64(len(p.batches)-1)
+		}
+		p.code[head].n++
+		if d.fast {
+			continue
+		}
 		for _, r := range [...]uint32{i.a, i.b, i.c} {
 			if r != zeroSlot && !slices.Contains(b.ins, r) && !slices.Contains(b.outs, r) {
 				b.ins = append(b.ins, r)

@@ -90,6 +90,9 @@ func (d *decoder) addAccess(a access) uint32 {
 		d.touch(int(a.sg[k]))
 		d.touch(int(a.sgVarying[k]))
 	}
+	if d.fast && a.obj > 0 && !d.isAlloca(a.obj) {
+		d.slotOf(a.obj)
+	}
 	d.p.acc = append(d.p.acc, a)
 	return uint32(len(d.p.acc) - 1)
 }
@@ -120,6 +123,12 @@ func (d *decoder) address(i *ir.Instr, v ir.Value) access {
 }
 
 func (d *decoder) load(i *ir.Instr) {
+	if g := d.groups[i]; g != nil {
+		if g.first == i {
+			d.loadGroup(g)
+		}
+		return
+	}
 	a := d.address(i, i.Args[0])
 	varying := d.varying[i.Res[0]]
 	for _, v := range i.Res {

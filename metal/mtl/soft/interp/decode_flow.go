@@ -6,6 +6,9 @@ import (
 )
 
 func (d *decoder) region(r *ir.Region) {
+	if d.fast {
+		d.findGroups(r)
+	}
 	for _, i := range r.Instrs {
 		if d.err != nil {
 			return

@@ -69,6 +69,12 @@ func (s *simdgroup) run(w *worker) {
 		if in.op == opBatch && (!s.poisoned || s.clean(&p.batches[in.imm])) {
 			*s.u64(scratchSlot) = uint64(m)
 			lane.Run(&p.steps[in.x], base)
+			if b := &p.batches[in.imm]; b.loads {
+				w.cnt.DeviceRead += b.once + b.lanes*int64(bits.OnesCount32(m))
+				if *s.u64(lane.Stopped) != 0 {
+					s.resume(w, pc, m)
+				}
+			}
 			pc += int(in.n) - 1
 			continue
 		}

@@ -16,7 +16,7 @@ func TestFaultIsAnError(t *testing.T) {
 	b.Return()
 	p, err := Decode(b.Func())
 	require.NoError(t, err)
-	p.code = nil // not even an end
+	p.code, p.fast = nil, nil // not even an end
 	for _, threads := range []int{1, 3} {
 		_, err = p.Run(context.Background(), &Launch{Grid: [3]int{9, 1, 1}, Threadgroup: [3]int{1, 1, 1}, Threads: threads})
 		var fault *FaultError

@@ -101,6 +101,10 @@ func (s *simdgroup) load(w *worker, a *access, m uint32) {
 			}
 		}
 	}
+	if a.joined {
+		s.loadJoined(w, a, m)
+		return
+	}
 	if a.obj >= 0 && a.sv == 0 && w.objs[a.obj].private && s.loadRow(w, a, off, m) {
 		return
 	}

@@ -32,6 +32,10 @@ type Program struct {
 	statics     []int // offset of each static in the threadgroup's memory behind the arguments
 	staticBytes int
 
+	// fast is the form without a sanitizer; a program that is one has none.
+	fast  func() (*Program, error)
+	slots []objectSlot
+
 	ordered bool // threadgroups must run in order for results to be defined
 }
 
@@ -117,7 +121,24 @@ type instr struct {
 }
 
 // batch says what a row of steps reads from before and what it writes.
-type batch struct{ ins, outs []uint32 }
+type batch struct {
+	ins, outs []uint32
+	loads     bool
+	// Bytes of device memory that its loads ask for: for each lane, and once.
+	lanes, once int64
+}
+
+// count notes a load among the steps.
+func (b *batch) count(a *access, uniform bool) {
+	b.loads = true
+	switch n := int64(a.size * a.count); {
+	case !a.dev:
+	case uniform:
+		b.once += n
+	default:
+		b.lanes += n
+	}
+}
 
 // poisonRule says how a step's result gets its poison.
 type poisonRule uint8
@@ -140,6 +161,7 @@ type access struct {
 	align  int
 	regs   []uint32 // frame offsets of the elements, loaded or stored
 	uni    bool     // one address for all lanes
+	joined bool     // the elements are loads of their own
 	write  bool
 	dev    bool // counts as device traffic
 	mem    *ir.Mem

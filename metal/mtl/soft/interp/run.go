@@ -70,6 +70,12 @@ func (p *Program) Run(ctx context.Context, l *Launch) (Counters, error) {
 	if err := ctx.Err(); err != nil {
 		return Counters{}, err
 	}
+	if l.San == nil && p.fast != nil {
+		var err error
+		if p, err = p.fast(); err != nil {
+			return Counters{}, err
+		}
+	}
 	g := l.shape()
 	total := g.groups[0] * g.groups[1] * g.groups[2]
 	threads := min(l.Threads, total)
@@ -274,6 +280,10 @@ func (p *Program) newWorker(l *Launch, g shape, index int, stop *atomic.Bool) *w
 			default:
 				lane.Fill64(s.wide(c.off), c.bits)
 			}
+		}
+		for _, o := range p.slots {
+			*s.u64(o.off) = uint64(uintptr(w.objs[o.obj].ptr))
+			*s.u64(o.off + 8) = uint64(w.objs[o.obj].size)
 		}
 	}
 	return w

@@ -246,6 +246,22 @@ func sSelect32AVX2()
 
 func sSelect64AVX2()
 
+func sSMin32AVX2()
+
+func sSMax32AVX2()
+
+func sUMin32AVX2()
+
+func sUMax32AVX2()
+
+func sSMin64AVX2()
+
+func sSMax64AVX2()
+
+func sUMin64AVX2()
+
+func sUMax64AVX2()
+
 func sMaskSelectAVX2()
 
 func sFAddAVX2()
@@ -257,6 +273,14 @@ func sFMulAVX2()
 func sFDivAVX2()
 
 func sFMAAVX2()
+
+func mReadOnce8AVX2()
+
+func mReadOnce16AVX2()
+
+func mReadOnce32AVX2()
+
+func mReadOnce64AVX2()
 
 // runAVX2 executes steps in the frame at base until one without an operation.
 //

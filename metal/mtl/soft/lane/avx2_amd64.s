@@ -3713,6 +3713,166 @@ TEXT ·sSelect64AVX2(SB), NOSPLIT|NOFRAME, $0
 	ADDQ    R8, CX
 	JMP  (R11)(AX*8)
 
+// func sSMin32AVX2()
+// Requires: CMOV
+TEXT ·sSMin32AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVL    (SI), AX
+	MOVL    (DX), BX
+	CMPL    BX, AX
+	CMOVQLT BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sSMax32AVX2()
+// Requires: CMOV
+TEXT ·sSMax32AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVL    (SI), AX
+	MOVL    (DX), BX
+	CMPL    BX, AX
+	CMOVQGT BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sUMin32AVX2()
+// Requires: CMOV
+TEXT ·sUMin32AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVL    (SI), AX
+	MOVL    (DX), BX
+	CMPL    BX, AX
+	CMOVQCS BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sUMax32AVX2()
+// Requires: CMOV
+TEXT ·sUMax32AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVL    (SI), AX
+	MOVL    (DX), BX
+	CMPL    BX, AX
+	CMOVQHI BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sSMin64AVX2()
+// Requires: CMOV
+TEXT ·sSMin64AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    (SI), AX
+	MOVQ    (DX), BX
+	CMPQ    BX, AX
+	CMOVQLT BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sSMax64AVX2()
+// Requires: CMOV
+TEXT ·sSMax64AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    (SI), AX
+	MOVQ    (DX), BX
+	CMPQ    BX, AX
+	CMOVQGT BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sUMin64AVX2()
+// Requires: CMOV
+TEXT ·sUMin64AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    (SI), AX
+	MOVQ    (DX), BX
+	CMPQ    BX, AX
+	CMOVQCS BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sUMax64AVX2()
+// Requires: CMOV
+TEXT ·sUMax64AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    (SI), AX
+	MOVQ    (DX), BX
+	CMPQ    BX, AX
+	CMOVQHI BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
 // func sMaskSelectAVX2()
 TEXT ·sMaskSelectAVX2(SB), NOSPLIT|NOFRAME, $0
 	MOVQ (SI), AX
@@ -3830,6 +3990,134 @@ TEXT ·sFMAAVX2(SB), NOSPLIT|NOFRAME, $0
 	ADDQ        R8, CX
 	JMP  (R11)(AX*8)
 
+// func mReadOnce8AVX2()
+TEXT ·mReadOnce8AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    8(CX), AX
+	MOVL    4(R9), BX
+	SUBQ    BX, AX
+	JLT     bail
+	MOVLQSX (R9), BX
+	ADDQ    (DX), BX
+	CMPQ    BX, AX
+	JHI     bail
+	ADDQ    (CX), BX
+	MOVL    8(R9), R12
+	MOVBLZX (BX)(R12*1), AX
+	MOVQ    AX, (DI)
+	ADDQ    $0x14, R9
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mReadOnce16AVX2()
+TEXT ·mReadOnce16AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    8(CX), AX
+	MOVL    4(R9), BX
+	SUBQ    BX, AX
+	JLT     bail
+	MOVLQSX (R9), BX
+	ADDQ    (DX), BX
+	CMPQ    BX, AX
+	JHI     bail
+	ADDQ    (CX), BX
+	MOVL    8(R9), R12
+	MOVWLZX (BX)(R12*1), AX
+	MOVQ    AX, (DI)
+	ADDQ    $0x14, R9
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mReadOnce32AVX2()
+TEXT ·mReadOnce32AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    8(CX), AX
+	MOVL    4(R9), BX
+	SUBQ    BX, AX
+	JLT     bail
+	MOVLQSX (R9), BX
+	ADDQ    (DX), BX
+	CMPQ    BX, AX
+	JHI     bail
+	ADDQ    (CX), BX
+	MOVL    8(R9), R12
+	MOVL    (BX)(R12*1), AX
+	MOVQ    AX, (DI)
+	ADDQ    $0x14, R9
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mReadOnce64AVX2()
+TEXT ·mReadOnce64AVX2(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    8(CX), AX
+	MOVL    4(R9), BX
+	SUBQ    BX, AX
+	JLT     bail
+	MOVLQSX (R9), BX
+	ADDQ    (DX), BX
+	CMPQ    BX, AX
+	JHI     bail
+	ADDQ    (CX), BX
+	MOVL    8(R9), R12
+	MOVQ    (BX)(R12*1), AX
+	MOVQ    AX, (DI)
+	ADDQ    $0x14, R9
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
 // func runAVX2(steps *byte, base *byte)
 TEXT ·runAVX2(SB), NOSPLIT|NOFRAME, $0-16
 	MOVQ steps+0(FP), R9
@@ -3933,6 +4221,10 @@ DATA tableAVX2<>+1096(SB)/8, $·sXor32AVX2(SB)
 DATA tableAVX2<>+1104(SB)/8, $·sShl32AVX2(SB)
 DATA tableAVX2<>+1112(SB)/8, $·sLShr32AVX2(SB)
 DATA tableAVX2<>+1120(SB)/8, $·sAShr32AVX2(SB)
+DATA tableAVX2<>+1128(SB)/8, $·sSMin32AVX2(SB)
+DATA tableAVX2<>+1136(SB)/8, $·sSMax32AVX2(SB)
+DATA tableAVX2<>+1144(SB)/8, $·sUMin32AVX2(SB)
+DATA tableAVX2<>+1152(SB)/8, $·sUMax32AVX2(SB)
 DATA tableAVX2<>+1240(SB)/8, $·sAdd64AVX2(SB)
 DATA tableAVX2<>+1248(SB)/8, $·sSub64AVX2(SB)
 DATA tableAVX2<>+1256(SB)/8, $·sMul64AVX2(SB)
@@ -3942,6 +4234,10 @@ DATA tableAVX2<>+1280(SB)/8, $·sXor64AVX2(SB)
 DATA tableAVX2<>+1288(SB)/8, $·sShl64AVX2(SB)
 DATA tableAVX2<>+1296(SB)/8, $·sLShr64AVX2(SB)
 DATA tableAVX2<>+1304(SB)/8, $·sAShr64AVX2(SB)
+DATA tableAVX2<>+1312(SB)/8, $·sSMin64AVX2(SB)
+DATA tableAVX2<>+1320(SB)/8, $·sSMax64AVX2(SB)
+DATA tableAVX2<>+1328(SB)/8, $·sUMin64AVX2(SB)
+DATA tableAVX2<>+1336(SB)/8, $·sUMax64AVX2(SB)
 DATA tableAVX2<>+1424(SB)/8, $·sEq32AVX2(SB)
 DATA tableAVX2<>+1432(SB)/8, $·sNe32AVX2(SB)
 DATA tableAVX2<>+1440(SB)/8, $·sSLt32AVX2(SB)
@@ -3967,4 +4263,8 @@ DATA tableAVX2<>+1872(SB)/8, $·sZExt64AVX2(SB)
 DATA tableAVX2<>+1880(SB)/8, $·sSExt64AVX2(SB)
 DATA tableAVX2<>+1888(SB)/8, $·sTrunc64AVX2(SB)
 DATA tableAVX2<>+2088(SB)/8, $·sMaskSelectAVX2(SB)
-GLOBL tableAVX2<>(SB), RODATA, $2096
+DATA tableAVX2<>+2152(SB)/8, $·mReadOnce8AVX2(SB)
+DATA tableAVX2<>+2160(SB)/8, $·mReadOnce16AVX2(SB)
+DATA tableAVX2<>+2168(SB)/8, $·mReadOnce32AVX2(SB)
+DATA tableAVX2<>+2176(SB)/8, $·mReadOnce64AVX2(SB)
+GLOBL tableAVX2<>(SB), RODATA, $2192

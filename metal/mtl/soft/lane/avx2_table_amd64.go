@@ -2,8 +2,8 @@
 
 package lane
 
-// hasAVX2 tells the operations with a handler: 32 lanes, then scalar.
-var hasAVX2 = [2 * NumOps]bool{
+// hasAVX2 tells the operations with a handler: 32 lanes, then scalar, then memory.
+var hasAVX2 = [numSteps]bool{
 	Add32:               true,
 	Sub32:               true,
 	Mul32:               true,
@@ -83,6 +83,10 @@ var hasAVX2 = [2 * NumOps]bool{
 	NumOps + Shl32:      true,
 	NumOps + LShr32:     true,
 	NumOps + AShr32:     true,
+	NumOps + SMin32:     true,
+	NumOps + SMax32:     true,
+	NumOps + UMin32:     true,
+	NumOps + UMax32:     true,
 	NumOps + Add64:      true,
 	NumOps + Sub64:      true,
 	NumOps + Mul64:      true,
@@ -92,6 +96,10 @@ var hasAVX2 = [2 * NumOps]bool{
 	NumOps + Shl64:      true,
 	NumOps + LShr64:     true,
 	NumOps + AShr64:     true,
+	NumOps + SMin64:     true,
+	NumOps + SMax64:     true,
+	NumOps + UMin64:     true,
+	NumOps + UMax64:     true,
 	NumOps + Eq32:       true,
 	NumOps + Ne32:       true,
 	NumOps + SLt32:      true,
@@ -117,4 +125,8 @@ var hasAVX2 = [2 * NumOps]bool{
 	NumOps + SExt64:     true,
 	NumOps + Trunc64:    true,
 	NumOps + MaskSelect: true,
+	uint32(ReadOnce8):   true,
+	uint32(ReadOnce16):  true,
+	uint32(ReadOnce32):  true,
+	uint32(ReadOnce64):  true,
 }

@@ -222,6 +222,22 @@ func reduceFMaxAVX512(v *[32]uint32, m uint32) float32
 //go:noescape
 func mmaAVX512(d *[64]float32, a *[64]float32, b *[64]float32, c *[64]float32)
 
+func mRead8AVX512()
+
+func mRead16AVX512()
+
+func mRead32AVX512()
+
+func mRead64AVX512()
+
+func mRead32x2AVX512()
+
+func mRead32x4AVX512()
+
+func mRead16x4AVX512()
+
+func mSumFAVX512()
+
 func sAdd64AVX512()
 
 func sSub64AVX512()
@@ -296,6 +312,22 @@ func sSelect32AVX512()
 
 func sSelect64AVX512()
 
+func sSMin32AVX512()
+
+func sSMax32AVX512()
+
+func sUMin32AVX512()
+
+func sUMax32AVX512()
+
+func sSMin64AVX512()
+
+func sSMax64AVX512()
+
+func sUMin64AVX512()
+
+func sUMax64AVX512()
+
 func sMaskSelectAVX512()
 
 func sFAddAVX512()
@@ -307,6 +339,14 @@ func sFMulAVX512()
 func sFDivAVX512()
 
 func sFMAAVX512()
+
+func mReadOnce8AVX512()
+
+func mReadOnce16AVX512()
+
+func mReadOnce32AVX512()
+
+func mReadOnce64AVX512()
 
 // runAVX512 executes steps in the frame at base until one without an operation.
 //

@@ -2922,6 +2922,777 @@ DATA mmaIndex<>+504(SB)/4, $0x0000000f
 DATA mmaIndex<>+508(SB)/4, $0x0000000f
 GLOBL mmaIndex<>(SB), RODATA|NOPTR, $512
 
+DATA loadIota<>+0(SB)/8, $0x0000000000000000
+DATA loadIota<>+8(SB)/8, $0x0000000000000001
+DATA loadIota<>+16(SB)/8, $0x0000000000000002
+DATA loadIota<>+24(SB)/8, $0x0000000000000003
+DATA loadIota<>+32(SB)/8, $0x0000000000000004
+DATA loadIota<>+40(SB)/8, $0x0000000000000005
+DATA loadIota<>+48(SB)/8, $0x0000000000000006
+DATA loadIota<>+56(SB)/8, $0x0000000000000007
+DATA loadIota<>+64(SB)/8, $0x0000000000000008
+DATA loadIota<>+72(SB)/8, $0x0000000000000009
+DATA loadIota<>+80(SB)/8, $0x000000000000000a
+DATA loadIota<>+88(SB)/8, $0x000000000000000b
+DATA loadIota<>+96(SB)/8, $0x000000000000000c
+DATA loadIota<>+104(SB)/8, $0x000000000000000d
+DATA loadIota<>+112(SB)/8, $0x000000000000000e
+DATA loadIota<>+120(SB)/8, $0x000000000000000f
+DATA loadIota<>+128(SB)/8, $0x0000000000000010
+DATA loadIota<>+136(SB)/8, $0x0000000000000011
+DATA loadIota<>+144(SB)/8, $0x0000000000000012
+DATA loadIota<>+152(SB)/8, $0x0000000000000013
+DATA loadIota<>+160(SB)/8, $0x0000000000000014
+DATA loadIota<>+168(SB)/8, $0x0000000000000015
+DATA loadIota<>+176(SB)/8, $0x0000000000000016
+DATA loadIota<>+184(SB)/8, $0x0000000000000017
+DATA loadIota<>+192(SB)/8, $0x0000000000000018
+DATA loadIota<>+200(SB)/8, $0x0000000000000019
+DATA loadIota<>+208(SB)/8, $0x000000000000001a
+DATA loadIota<>+216(SB)/8, $0x000000000000001b
+DATA loadIota<>+224(SB)/8, $0x000000000000001c
+DATA loadIota<>+232(SB)/8, $0x000000000000001d
+DATA loadIota<>+240(SB)/8, $0x000000000000001e
+DATA loadIota<>+248(SB)/8, $0x000000000000001f
+GLOBL loadIota<>(SB), RODATA|NOPTR, $256
+
+// func mRead8AVX512()
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mRead8AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ         8(CX), AX
+	MOVL         4(R9), BX
+	SUBQ         BX, AX
+	JLT          bail
+	VPBROADCASTQ AX, Z15
+	MOVLQSX      (R9), R12
+	ADDQ         (DX), R12
+	VPBROADCASTQ R12, Z14
+	MOVQ         (CX), BX
+	MOVL         8(R8), AX
+	MOVL         AX, R13
+	KMOVW        AX, K1
+	SHRL         $0x08, AX
+	KMOVW        AX, K2
+	SHRL         $0x08, AX
+	KMOVW        AX, K3
+	SHRL         $0x08, AX
+	KMOVW        AX, K4
+	VPADDQ       (SI), Z14, Z0
+	VPCMPUQ      $0x06, Z15, Z0, K1, K5
+	VPADDQ       64(SI), Z14, Z1
+	VPCMPUQ      $0x06, Z15, Z1, K2, K6
+	VPADDQ       128(SI), Z14, Z2
+	VPCMPUQ      $0x06, Z15, Z2, K3, K7
+	KORW         K6, K5, K6
+	KORW         K7, K6, K6
+	VPADDQ       192(SI), Z14, Z3
+	VPCMPUQ      $0x06, Z15, Z3, K4, K5
+	KORTESTW     K5, K6
+	JNE          bail
+	MOVL         8(R9), R12
+	ADDQ         R12, BX
+	CMPL         R13, $-1
+	JNE          gather
+	VPBROADCASTQ X0, Z14
+	VMOVDQU64    loadIota<>+0(SB), Z4
+	VPADDQ       Z14, Z4, Z4
+	VMOVDQU64    loadIota<>+64(SB), Z5
+	VPADDQ       Z14, Z5, Z5
+	VMOVDQU64    loadIota<>+128(SB), Z6
+	VPADDQ       Z14, Z6, Z6
+	VMOVDQU64    loadIota<>+192(SB), Z7
+	VPADDQ       Z14, Z7, Z7
+	VPCMPQ       $0x04, Z4, Z0, K5
+	VPCMPQ       $0x04, Z5, Z1, K6
+	KORW         K5, K6, K6
+	VPCMPQ       $0x04, Z6, Z2, K5
+	KORW         K5, K6, K6
+	VPCMPQ       $0x04, Z7, Z3, K5
+	KORTESTW     K5, K6
+	JNE          gather
+	VMOVQ        X0, AX
+	ADDQ         AX, BX
+	VPMOVZXBD    (BX), Z0
+	VMOVDQU32    Z0, (DI)
+	VPMOVZXBD    16(BX), Z1
+	VMOVDQU32    Z1, 64(DI)
+	JMP          next
+
+gather:
+	MOVL         $0x000000ff, AX
+	VPBROADCASTD AX, Y8
+	VPXORD       Y4, Y4, Y4
+	VPGATHERQD   (BX)(Z0*1), K1, Y4
+	VPXORD       Y5, Y5, Y5
+	VPGATHERQD   (BX)(Z1*1), K2, Y5
+	VPXORD       Y6, Y6, Y6
+	VPGATHERQD   (BX)(Z2*1), K3, Y6
+	VPXORD       Y7, Y7, Y7
+	VPGATHERQD   (BX)(Z3*1), K4, Y7
+	VPANDD       Y8, Y4, Y4
+	VMOVDQU32    Y4, (DI)
+	VPANDD       Y8, Y5, Y5
+	VMOVDQU32    Y5, 32(DI)
+	VPANDD       Y8, Y6, Y6
+	VMOVDQU32    Y6, 64(DI)
+	VPANDD       Y8, Y7, Y7
+	VMOVDQU32    Y7, 96(DI)
+
+next:
+	ADDQ $0x14, R9
+	MOVL (R9), AX
+	MOVL 4(R9), DI
+	MOVL 8(R9), SI
+	MOVL 12(R9), DX
+	MOVL 16(R9), CX
+	ADDQ $0x14, R9
+	ADDQ R8, DI
+	ADDQ R8, SI
+	ADDQ R8, DX
+	ADDQ R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mRead16AVX512()
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mRead16AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ         8(CX), AX
+	MOVL         4(R9), BX
+	SUBQ         BX, AX
+	JLT          bail
+	VPBROADCASTQ AX, Z15
+	MOVLQSX      (R9), R12
+	ADDQ         (DX), R12
+	VPBROADCASTQ R12, Z14
+	MOVQ         (CX), BX
+	MOVL         8(R8), AX
+	MOVL         AX, R13
+	KMOVW        AX, K1
+	SHRL         $0x08, AX
+	KMOVW        AX, K2
+	SHRL         $0x08, AX
+	KMOVW        AX, K3
+	SHRL         $0x08, AX
+	KMOVW        AX, K4
+	VPADDQ       (SI), Z14, Z0
+	VPCMPUQ      $0x06, Z15, Z0, K1, K5
+	VPADDQ       64(SI), Z14, Z1
+	VPCMPUQ      $0x06, Z15, Z1, K2, K6
+	VPADDQ       128(SI), Z14, Z2
+	VPCMPUQ      $0x06, Z15, Z2, K3, K7
+	KORW         K6, K5, K6
+	KORW         K7, K6, K6
+	VPADDQ       192(SI), Z14, Z3
+	VPCMPUQ      $0x06, Z15, Z3, K4, K5
+	KORTESTW     K5, K6
+	JNE          bail
+	MOVL         8(R9), R12
+	ADDQ         R12, BX
+	CMPL         R13, $-1
+	JNE          gather
+	VPBROADCASTQ X0, Z14
+	VMOVDQU64    loadIota<>+0(SB), Z4
+	VPSLLQ       $0x01, Z4, Z4
+	VPADDQ       Z14, Z4, Z4
+	VMOVDQU64    loadIota<>+64(SB), Z5
+	VPSLLQ       $0x01, Z5, Z5
+	VPADDQ       Z14, Z5, Z5
+	VMOVDQU64    loadIota<>+128(SB), Z6
+	VPSLLQ       $0x01, Z6, Z6
+	VPADDQ       Z14, Z6, Z6
+	VMOVDQU64    loadIota<>+192(SB), Z7
+	VPSLLQ       $0x01, Z7, Z7
+	VPADDQ       Z14, Z7, Z7
+	VPCMPQ       $0x04, Z4, Z0, K5
+	VPCMPQ       $0x04, Z5, Z1, K6
+	KORW         K5, K6, K6
+	VPCMPQ       $0x04, Z6, Z2, K5
+	KORW         K5, K6, K6
+	VPCMPQ       $0x04, Z7, Z3, K5
+	KORTESTW     K5, K6
+	JNE          gather
+	VMOVQ        X0, AX
+	ADDQ         AX, BX
+	VPMOVZXWD    (BX), Z0
+	VMOVDQU32    Z0, (DI)
+	VPMOVZXWD    32(BX), Z1
+	VMOVDQU32    Z1, 64(DI)
+	JMP          next
+
+gather:
+	MOVL         $0x0000ffff, AX
+	VPBROADCASTD AX, Y8
+	VPXORD       Y4, Y4, Y4
+	VPGATHERQD   (BX)(Z0*1), K1, Y4
+	VPXORD       Y5, Y5, Y5
+	VPGATHERQD   (BX)(Z1*1), K2, Y5
+	VPXORD       Y6, Y6, Y6
+	VPGATHERQD   (BX)(Z2*1), K3, Y6
+	VPXORD       Y7, Y7, Y7
+	VPGATHERQD   (BX)(Z3*1), K4, Y7
+	VPANDD       Y8, Y4, Y4
+	VMOVDQU32    Y4, (DI)
+	VPANDD       Y8, Y5, Y5
+	VMOVDQU32    Y5, 32(DI)
+	VPANDD       Y8, Y6, Y6
+	VMOVDQU32    Y6, 64(DI)
+	VPANDD       Y8, Y7, Y7
+	VMOVDQU32    Y7, 96(DI)
+
+next:
+	ADDQ $0x14, R9
+	MOVL (R9), AX
+	MOVL 4(R9), DI
+	MOVL 8(R9), SI
+	MOVL 12(R9), DX
+	MOVL 16(R9), CX
+	ADDQ $0x14, R9
+	ADDQ R8, DI
+	ADDQ R8, SI
+	ADDQ R8, DX
+	ADDQ R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mRead32AVX512()
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·mRead32AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ         8(CX), AX
+	MOVL         4(R9), BX
+	SUBQ         BX, AX
+	JLT          bail
+	VPBROADCASTQ AX, Z15
+	MOVLQSX      (R9), R12
+	ADDQ         (DX), R12
+	VPBROADCASTQ R12, Z14
+	MOVQ         (CX), BX
+	MOVL         8(R8), AX
+	MOVL         AX, R13
+	KMOVW        AX, K1
+	SHRL         $0x08, AX
+	KMOVW        AX, K2
+	SHRL         $0x08, AX
+	KMOVW        AX, K3
+	SHRL         $0x08, AX
+	KMOVW        AX, K4
+	VPADDQ       (SI), Z14, Z0
+	VPCMPUQ      $0x06, Z15, Z0, K1, K5
+	VPADDQ       64(SI), Z14, Z1
+	VPCMPUQ      $0x06, Z15, Z1, K2, K6
+	VPADDQ       128(SI), Z14, Z2
+	VPCMPUQ      $0x06, Z15, Z2, K3, K7
+	KORW         K6, K5, K6
+	KORW         K7, K6, K6
+	VPADDQ       192(SI), Z14, Z3
+	VPCMPUQ      $0x06, Z15, Z3, K4, K5
+	KORTESTW     K5, K6
+	JNE          bail
+	MOVL         8(R9), R12
+	ADDQ         R12, BX
+	CMPL         R13, $-1
+	JNE          gather
+	VPBROADCASTQ X0, Z14
+	VMOVDQU64    loadIota<>+0(SB), Z4
+	VPSLLQ       $0x02, Z4, Z4
+	VPADDQ       Z14, Z4, Z4
+	VMOVDQU64    loadIota<>+64(SB), Z5
+	VPSLLQ       $0x02, Z5, Z5
+	VPADDQ       Z14, Z5, Z5
+	VMOVDQU64    loadIota<>+128(SB), Z6
+	VPSLLQ       $0x02, Z6, Z6
+	VPADDQ       Z14, Z6, Z6
+	VMOVDQU64    loadIota<>+192(SB), Z7
+	VPSLLQ       $0x02, Z7, Z7
+	VPADDQ       Z14, Z7, Z7
+	VPCMPQ       $0x04, Z4, Z0, K5
+	VPCMPQ       $0x04, Z5, Z1, K6
+	KORW         K5, K6, K6
+	VPCMPQ       $0x04, Z6, Z2, K5
+	KORW         K5, K6, K6
+	VPCMPQ       $0x04, Z7, Z3, K5
+	KORTESTW     K5, K6
+	JNE          gather
+	VMOVQ        X0, AX
+	ADDQ         AX, BX
+	VMOVDQU32    (BX), Z0
+	VMOVDQU32    Z0, (DI)
+	VMOVDQU32    64(BX), Z1
+	VMOVDQU32    Z1, 64(DI)
+	JMP          next
+
+gather:
+	VPXORD     Y4, Y4, Y4
+	VPGATHERQD (BX)(Z0*1), K1, Y4
+	VPXORD     Y5, Y5, Y5
+	VPGATHERQD (BX)(Z1*1), K2, Y5
+	VPXORD     Y6, Y6, Y6
+	VPGATHERQD (BX)(Z2*1), K3, Y6
+	VPXORD     Y7, Y7, Y7
+	VPGATHERQD (BX)(Z3*1), K4, Y7
+	VMOVDQU32  Y4, (DI)
+	VMOVDQU32  Y5, 32(DI)
+	VMOVDQU32  Y6, 64(DI)
+	VMOVDQU32  Y7, 96(DI)
+
+next:
+	ADDQ $0x14, R9
+	MOVL (R9), AX
+	MOVL 4(R9), DI
+	MOVL 8(R9), SI
+	MOVL 12(R9), DX
+	MOVL 16(R9), CX
+	ADDQ $0x14, R9
+	ADDQ R8, DI
+	ADDQ R8, SI
+	ADDQ R8, DX
+	ADDQ R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mRead64AVX512()
+// Requires: AVX512F
+TEXT ·mRead64AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ         8(CX), AX
+	MOVL         4(R9), BX
+	SUBQ         BX, AX
+	JLT          bail
+	VPBROADCASTQ AX, Z15
+	MOVLQSX      (R9), R12
+	ADDQ         (DX), R12
+	VPBROADCASTQ R12, Z14
+	MOVQ         (CX), BX
+	MOVL         8(R8), AX
+	MOVL         AX, R13
+	KMOVW        AX, K1
+	SHRL         $0x08, AX
+	KMOVW        AX, K2
+	SHRL         $0x08, AX
+	KMOVW        AX, K3
+	SHRL         $0x08, AX
+	KMOVW        AX, K4
+	VPADDQ       (SI), Z14, Z0
+	VPCMPUQ      $0x06, Z15, Z0, K1, K5
+	VPADDQ       64(SI), Z14, Z1
+	VPCMPUQ      $0x06, Z15, Z1, K2, K6
+	VPADDQ       128(SI), Z14, Z2
+	VPCMPUQ      $0x06, Z15, Z2, K3, K7
+	KORW         K6, K5, K6
+	KORW         K7, K6, K6
+	VPADDQ       192(SI), Z14, Z3
+	VPCMPUQ      $0x06, Z15, Z3, K4, K5
+	KORTESTW     K5, K6
+	JNE          bail
+	MOVL         8(R9), R12
+	ADDQ         R12, BX
+	VPXORD       Z4, Z4, Z4
+	KMOVW        K1, K5
+	VPGATHERQQ   (BX)(Z0*1), K5, Z4
+	VPXORD       Z5, Z5, Z5
+	KMOVW        K2, K5
+	VPGATHERQQ   (BX)(Z1*1), K5, Z5
+	VPXORD       Z6, Z6, Z6
+	KMOVW        K3, K5
+	VPGATHERQQ   (BX)(Z2*1), K5, Z6
+	VPXORD       Z7, Z7, Z7
+	KMOVW        K4, K5
+	VPGATHERQQ   (BX)(Z3*1), K5, Z7
+	VMOVDQU64    Z4, (DI)
+	VMOVDQU64    Z5, 64(DI)
+	VMOVDQU64    Z6, 128(DI)
+	VMOVDQU64    Z7, 192(DI)
+	ADDQ         $0x14, R9
+	MOVL         (R9), AX
+	MOVL         4(R9), DI
+	MOVL         8(R9), SI
+	MOVL         12(R9), DX
+	MOVL         16(R9), CX
+	ADDQ         $0x14, R9
+	ADDQ         R8, DI
+	ADDQ         R8, SI
+	ADDQ         R8, DX
+	ADDQ         R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mRead32x2AVX512()
+// Requires: AVX512F
+TEXT ·mRead32x2AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ         8(CX), AX
+	MOVL         4(R9), BX
+	SUBQ         BX, AX
+	JLT          bail
+	VPBROADCASTQ AX, Z15
+	MOVLQSX      (R9), R12
+	ADDQ         (DX), R12
+	VPBROADCASTQ R12, Z14
+	MOVQ         (CX), BX
+	MOVL         8(R8), AX
+	MOVL         AX, R13
+	KMOVW        AX, K1
+	SHRL         $0x08, AX
+	KMOVW        AX, K2
+	SHRL         $0x08, AX
+	KMOVW        AX, K3
+	SHRL         $0x08, AX
+	KMOVW        AX, K4
+	VPADDQ       (SI), Z14, Z0
+	VPCMPUQ      $0x06, Z15, Z0, K1, K5
+	VPADDQ       64(SI), Z14, Z1
+	VPCMPUQ      $0x06, Z15, Z1, K2, K6
+	VPADDQ       128(SI), Z14, Z2
+	VPCMPUQ      $0x06, Z15, Z2, K3, K7
+	KORW         K6, K5, K6
+	KORW         K7, K6, K6
+	VPADDQ       192(SI), Z14, Z3
+	VPCMPUQ      $0x06, Z15, Z3, K4, K5
+	KORTESTW     K5, K6
+	JNE          bail
+	VPXORD       Z4, Z4, Z4
+	KMOVW        K1, K5
+	VPGATHERQQ   (BX)(Z0*1), K5, Z4
+	VPXORD       Z5, Z5, Z5
+	KMOVW        K2, K5
+	VPGATHERQQ   (BX)(Z1*1), K5, Z5
+	VPXORD       Z6, Z6, Z6
+	KMOVW        K3, K5
+	VPGATHERQQ   (BX)(Z2*1), K5, Z6
+	VPXORD       Z7, Z7, Z7
+	KMOVW        K4, K5
+	VPGATHERQQ   (BX)(Z3*1), K5, Z7
+	MOVL         8(R9), R12
+	ADDQ         R8, R12
+	VPMOVQD      Z4, (DI)
+	VPSRLQ       $0x20, Z4, Z4
+	VPMOVQD      Z4, (R12)
+	VPMOVQD      Z5, 32(DI)
+	VPSRLQ       $0x20, Z5, Z5
+	VPMOVQD      Z5, 32(R12)
+	VPMOVQD      Z6, 64(DI)
+	VPSRLQ       $0x20, Z6, Z6
+	VPMOVQD      Z6, 64(R12)
+	VPMOVQD      Z7, 96(DI)
+	VPSRLQ       $0x20, Z7, Z7
+	VPMOVQD      Z7, 96(R12)
+	ADDQ         $0x14, R9
+	MOVL         (R9), AX
+	MOVL         4(R9), DI
+	MOVL         8(R9), SI
+	MOVL         12(R9), DX
+	MOVL         16(R9), CX
+	ADDQ         $0x14, R9
+	ADDQ         R8, DI
+	ADDQ         R8, SI
+	ADDQ         R8, DX
+	ADDQ         R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mRead32x4AVX512()
+// Requires: AVX512F
+TEXT ·mRead32x4AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ         8(CX), AX
+	MOVL         4(R9), BX
+	SUBQ         BX, AX
+	JLT          bail
+	VPBROADCASTQ AX, Z15
+	MOVLQSX      (R9), R12
+	ADDQ         (DX), R12
+	VPBROADCASTQ R12, Z14
+	MOVQ         (CX), BX
+	MOVL         8(R8), AX
+	MOVL         AX, R13
+	KMOVW        AX, K1
+	SHRL         $0x08, AX
+	KMOVW        AX, K2
+	SHRL         $0x08, AX
+	KMOVW        AX, K3
+	SHRL         $0x08, AX
+	KMOVW        AX, K4
+	VPADDQ       (SI), Z14, Z0
+	VPCMPUQ      $0x06, Z15, Z0, K1, K5
+	VPADDQ       64(SI), Z14, Z1
+	VPCMPUQ      $0x06, Z15, Z1, K2, K6
+	VPADDQ       128(SI), Z14, Z2
+	VPCMPUQ      $0x06, Z15, Z2, K3, K7
+	KORW         K6, K5, K6
+	KORW         K7, K6, K6
+	VPADDQ       192(SI), Z14, Z3
+	VPCMPUQ      $0x06, Z15, Z3, K4, K5
+	KORTESTW     K5, K6
+	JNE          bail
+	VPXORD       Z4, Z4, Z4
+	KMOVW        K1, K5
+	VPGATHERQQ   (BX)(Z0*1), K5, Z4
+	VPXORD       Z5, Z5, Z5
+	KMOVW        K2, K5
+	VPGATHERQQ   (BX)(Z1*1), K5, Z5
+	VPXORD       Z6, Z6, Z6
+	KMOVW        K3, K5
+	VPGATHERQQ   (BX)(Z2*1), K5, Z6
+	VPXORD       Z7, Z7, Z7
+	KMOVW        K4, K5
+	VPGATHERQQ   (BX)(Z3*1), K5, Z7
+	MOVL         8(R9), R12
+	ADDQ         R8, R12
+	VPMOVQD      Z4, (DI)
+	VPSRLQ       $0x20, Z4, Z4
+	VPMOVQD      Z4, (R12)
+	VPMOVQD      Z5, 32(DI)
+	VPSRLQ       $0x20, Z5, Z5
+	VPMOVQD      Z5, 32(R12)
+	VPMOVQD      Z6, 64(DI)
+	VPSRLQ       $0x20, Z6, Z6
+	VPMOVQD      Z6, 64(R12)
+	VPMOVQD      Z7, 96(DI)
+	VPSRLQ       $0x20, Z7, Z7
+	VPMOVQD      Z7, 96(R12)
+	VPXORD       Z4, Z4, Z4
+	KMOVW        K1, K5
+	VPGATHERQQ   8(BX)(Z0*1), K5, Z4
+	VPXORD       Z5, Z5, Z5
+	KMOVW        K2, K5
+	VPGATHERQQ   8(BX)(Z1*1), K5, Z5
+	VPXORD       Z6, Z6, Z6
+	KMOVW        K3, K5
+	VPGATHERQQ   8(BX)(Z2*1), K5, Z6
+	VPXORD       Z7, Z7, Z7
+	KMOVW        K4, K5
+	VPGATHERQQ   8(BX)(Z3*1), K5, Z7
+	MOVL         12(R9), R12
+	ADDQ         R8, R12
+	MOVL         16(R9), R13
+	ADDQ         R8, R13
+	VPMOVQD      Z4, (R12)
+	VPSRLQ       $0x20, Z4, Z4
+	VPMOVQD      Z4, (R13)
+	VPMOVQD      Z5, 32(R12)
+	VPSRLQ       $0x20, Z5, Z5
+	VPMOVQD      Z5, 32(R13)
+	VPMOVQD      Z6, 64(R12)
+	VPSRLQ       $0x20, Z6, Z6
+	VPMOVQD      Z6, 64(R13)
+	VPMOVQD      Z7, 96(R12)
+	VPSRLQ       $0x20, Z7, Z7
+	VPMOVQD      Z7, 96(R13)
+	ADDQ         $0x14, R9
+	MOVL         (R9), AX
+	MOVL         4(R9), DI
+	MOVL         8(R9), SI
+	MOVL         12(R9), DX
+	MOVL         16(R9), CX
+	ADDQ         $0x14, R9
+	ADDQ         R8, DI
+	ADDQ         R8, SI
+	ADDQ         R8, DX
+	ADDQ         R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mRead16x4AVX512()
+// Requires: AVX, AVX512F
+TEXT ·mRead16x4AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ         8(CX), AX
+	MOVL         4(R9), BX
+	SUBQ         BX, AX
+	JLT          bail
+	VPBROADCASTQ AX, Z15
+	MOVLQSX      (R9), R12
+	ADDQ         (DX), R12
+	VPBROADCASTQ R12, Z14
+	MOVQ         (CX), BX
+	MOVL         8(R8), AX
+	MOVL         AX, R13
+	KMOVW        AX, K1
+	SHRL         $0x08, AX
+	KMOVW        AX, K2
+	SHRL         $0x08, AX
+	KMOVW        AX, K3
+	SHRL         $0x08, AX
+	KMOVW        AX, K4
+	VPADDQ       (SI), Z14, Z0
+	VPCMPUQ      $0x06, Z15, Z0, K1, K5
+	VPADDQ       64(SI), Z14, Z1
+	VPCMPUQ      $0x06, Z15, Z1, K2, K6
+	VPADDQ       128(SI), Z14, Z2
+	VPCMPUQ      $0x06, Z15, Z2, K3, K7
+	KORW         K6, K5, K6
+	KORW         K7, K6, K6
+	VPADDQ       192(SI), Z14, Z3
+	VPCMPUQ      $0x06, Z15, Z3, K4, K5
+	KORTESTW     K5, K6
+	JNE          bail
+	CMPL         R13, $-1
+	JNE          gather
+	VPBROADCASTQ X0, Z14
+	VMOVDQU64    loadIota<>+0(SB), Z4
+	VPSLLQ       $0x03, Z4, Z4
+	VPADDQ       Z14, Z4, Z4
+	VMOVDQU64    loadIota<>+64(SB), Z5
+	VPSLLQ       $0x03, Z5, Z5
+	VPADDQ       Z14, Z5, Z5
+	VMOVDQU64    loadIota<>+128(SB), Z6
+	VPSLLQ       $0x03, Z6, Z6
+	VPADDQ       Z14, Z6, Z6
+	VMOVDQU64    loadIota<>+192(SB), Z7
+	VPSLLQ       $0x03, Z7, Z7
+	VPADDQ       Z14, Z7, Z7
+	VPCMPQ       $0x04, Z4, Z0, K5
+	VPCMPQ       $0x04, Z5, Z1, K6
+	KORW         K5, K6, K6
+	VPCMPQ       $0x04, Z6, Z2, K5
+	KORW         K5, K6, K6
+	VPCMPQ       $0x04, Z7, Z3, K5
+	KORTESTW     K5, K6
+	JNE          gather
+	VMOVQ        X0, AX
+	ADDQ         AX, BX
+	VMOVDQU64    (BX), Z4
+	VMOVDQU64    64(BX), Z5
+	VMOVDQU64    128(BX), Z6
+	VMOVDQU64    192(BX), Z7
+	JMP          split
+
+gather:
+	VPXORD     Z4, Z4, Z4
+	KMOVW      K1, K5
+	VPGATHERQQ (BX)(Z0*1), K5, Z4
+	VPXORD     Z5, Z5, Z5
+	KMOVW      K2, K5
+	VPGATHERQQ (BX)(Z1*1), K5, Z5
+	VPXORD     Z6, Z6, Z6
+	KMOVW      K3, K5
+	VPGATHERQQ (BX)(Z2*1), K5, Z6
+	VPXORD     Z7, Z7, Z7
+	KMOVW      K4, K5
+	VPGATHERQQ (BX)(Z3*1), K5, Z7
+
+split:
+	MOVL         8(R9), R12
+	ADDQ         R8, R12
+	MOVL         12(R9), R13
+	ADDQ         R8, R13
+	MOVL         16(R9), BX
+	ADDQ         R8, BX
+	MOVL         $0x0000ffff, AX
+	VPBROADCASTQ AX, Z14
+	VPANDQ       Z14, Z4, Z8
+	VPMOVQD      Z8, (DI)
+	VPSRLQ       $0x10, Z4, Z9
+	VPANDQ       Z14, Z9, Z9
+	VPMOVQD      Z9, (R12)
+	VPSRLQ       $0x20, Z4, Z10
+	VPANDQ       Z14, Z10, Z10
+	VPMOVQD      Z10, (R13)
+	VPSRLQ       $0x30, Z4, Z11
+	VPMOVQD      Z11, (BX)
+	VPANDQ       Z14, Z5, Z8
+	VPMOVQD      Z8, 32(DI)
+	VPSRLQ       $0x10, Z5, Z9
+	VPANDQ       Z14, Z9, Z9
+	VPMOVQD      Z9, 32(R12)
+	VPSRLQ       $0x20, Z5, Z10
+	VPANDQ       Z14, Z10, Z10
+	VPMOVQD      Z10, 32(R13)
+	VPSRLQ       $0x30, Z5, Z11
+	VPMOVQD      Z11, 32(BX)
+	VPANDQ       Z14, Z6, Z8
+	VPMOVQD      Z8, 64(DI)
+	VPSRLQ       $0x10, Z6, Z9
+	VPANDQ       Z14, Z9, Z9
+	VPMOVQD      Z9, 64(R12)
+	VPSRLQ       $0x20, Z6, Z10
+	VPANDQ       Z14, Z10, Z10
+	VPMOVQD      Z10, 64(R13)
+	VPSRLQ       $0x30, Z6, Z11
+	VPMOVQD      Z11, 64(BX)
+	VPANDQ       Z14, Z7, Z8
+	VPMOVQD      Z8, 96(DI)
+	VPSRLQ       $0x10, Z7, Z9
+	VPANDQ       Z14, Z9, Z9
+	VPMOVQD      Z9, 96(R12)
+	VPSRLQ       $0x20, Z7, Z10
+	VPANDQ       Z14, Z10, Z10
+	VPMOVQD      Z10, 96(R13)
+	VPSRLQ       $0x30, Z7, Z11
+	VPMOVQD      Z11, 96(BX)
+	ADDQ         $0x14, R9
+	MOVL         (R9), AX
+	MOVL         4(R9), DI
+	MOVL         8(R9), SI
+	MOVL         12(R9), DX
+	MOVL         16(R9), CX
+	ADDQ         $0x14, R9
+	ADDQ         R8, DI
+	ADDQ         R8, SI
+	ADDQ         R8, DX
+	ADDQ         R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mSumFAVX512()
+// Requires: AVX, AVX2, AVX512F
+TEXT ·mSumFAVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVL          8(R8), AX
+	KMOVW         AX, K1
+	SHRL          $0x10, AX
+	KMOVW         AX, K2
+	MOVL          $0x80000000, AX
+	VPBROADCASTD  AX, Z0
+	VMOVDQA32     Z0, Z1
+	VMOVDQU32     (SI), K1, Z0
+	VMOVDQU32     64(SI), K2, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVD         X0, AX
+	MOVQ          AX, (DI)
+	ADDQ          $0x14, R9
+	MOVL          (R9), AX
+	MOVL          4(R9), DI
+	MOVL          8(R9), SI
+	MOVL          12(R9), DX
+	MOVL          16(R9), CX
+	ADDQ          $0x14, R9
+	ADDQ          R8, DI
+	ADDQ          R8, SI
+	ADDQ          R8, DX
+	ADDQ          R8, CX
+	JMP  (R11)(AX*8)
+
 // func sAdd64AVX512()
 TEXT ·sAdd64AVX512(SB), NOSPLIT|NOFRAME, $0
 	MOVQ (SI), AX
@@ -3596,6 +4367,166 @@ TEXT ·sSelect64AVX512(SB), NOSPLIT|NOFRAME, $0
 	ADDQ    R8, CX
 	JMP  (R11)(AX*8)
 
+// func sSMin32AVX512()
+// Requires: CMOV
+TEXT ·sSMin32AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVL    (SI), AX
+	MOVL    (DX), BX
+	CMPL    BX, AX
+	CMOVQLT BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sSMax32AVX512()
+// Requires: CMOV
+TEXT ·sSMax32AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVL    (SI), AX
+	MOVL    (DX), BX
+	CMPL    BX, AX
+	CMOVQGT BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sUMin32AVX512()
+// Requires: CMOV
+TEXT ·sUMin32AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVL    (SI), AX
+	MOVL    (DX), BX
+	CMPL    BX, AX
+	CMOVQCS BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sUMax32AVX512()
+// Requires: CMOV
+TEXT ·sUMax32AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVL    (SI), AX
+	MOVL    (DX), BX
+	CMPL    BX, AX
+	CMOVQHI BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sSMin64AVX512()
+// Requires: CMOV
+TEXT ·sSMin64AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    (SI), AX
+	MOVQ    (DX), BX
+	CMPQ    BX, AX
+	CMOVQLT BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sSMax64AVX512()
+// Requires: CMOV
+TEXT ·sSMax64AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    (SI), AX
+	MOVQ    (DX), BX
+	CMPQ    BX, AX
+	CMOVQGT BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sUMin64AVX512()
+// Requires: CMOV
+TEXT ·sUMin64AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    (SI), AX
+	MOVQ    (DX), BX
+	CMPQ    BX, AX
+	CMOVQCS BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+// func sUMax64AVX512()
+// Requires: CMOV
+TEXT ·sUMax64AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    (SI), AX
+	MOVQ    (DX), BX
+	CMPQ    BX, AX
+	CMOVQHI BX, AX
+	MOVQ    AX, (DI)
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
 // func sMaskSelectAVX512()
 TEXT ·sMaskSelectAVX512(SB), NOSPLIT|NOFRAME, $0
 	MOVQ (SI), AX
@@ -3713,6 +4644,134 @@ TEXT ·sFMAAVX512(SB), NOSPLIT|NOFRAME, $0
 	ADDQ        R8, CX
 	JMP  (R11)(AX*8)
 
+// func mReadOnce8AVX512()
+TEXT ·mReadOnce8AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    8(CX), AX
+	MOVL    4(R9), BX
+	SUBQ    BX, AX
+	JLT     bail
+	MOVLQSX (R9), BX
+	ADDQ    (DX), BX
+	CMPQ    BX, AX
+	JHI     bail
+	ADDQ    (CX), BX
+	MOVL    8(R9), R12
+	MOVBLZX (BX)(R12*1), AX
+	MOVQ    AX, (DI)
+	ADDQ    $0x14, R9
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mReadOnce16AVX512()
+TEXT ·mReadOnce16AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    8(CX), AX
+	MOVL    4(R9), BX
+	SUBQ    BX, AX
+	JLT     bail
+	MOVLQSX (R9), BX
+	ADDQ    (DX), BX
+	CMPQ    BX, AX
+	JHI     bail
+	ADDQ    (CX), BX
+	MOVL    8(R9), R12
+	MOVWLZX (BX)(R12*1), AX
+	MOVQ    AX, (DI)
+	ADDQ    $0x14, R9
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mReadOnce32AVX512()
+TEXT ·mReadOnce32AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    8(CX), AX
+	MOVL    4(R9), BX
+	SUBQ    BX, AX
+	JLT     bail
+	MOVLQSX (R9), BX
+	ADDQ    (DX), BX
+	CMPQ    BX, AX
+	JHI     bail
+	ADDQ    (CX), BX
+	MOVL    8(R9), R12
+	MOVL    (BX)(R12*1), AX
+	MOVQ    AX, (DI)
+	ADDQ    $0x14, R9
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
+// func mReadOnce64AVX512()
+TEXT ·mReadOnce64AVX512(SB), NOSPLIT|NOFRAME, $0
+	MOVQ    8(CX), AX
+	MOVL    4(R9), BX
+	SUBQ    BX, AX
+	JLT     bail
+	MOVLQSX (R9), BX
+	ADDQ    (DX), BX
+	CMPQ    BX, AX
+	JHI     bail
+	ADDQ    (CX), BX
+	MOVL    8(R9), R12
+	MOVQ    (BX)(R12*1), AX
+	MOVQ    AX, (DI)
+	ADDQ    $0x14, R9
+	MOVL    (R9), AX
+	MOVL    4(R9), DI
+	MOVL    8(R9), SI
+	MOVL    12(R9), DX
+	MOVL    16(R9), CX
+	ADDQ    $0x14, R9
+	ADDQ    R8, DI
+	ADDQ    R8, SI
+	ADDQ    R8, DX
+	ADDQ    R8, CX
+	JMP  (R11)(AX*8)
+
+bail:
+	MOVQ R9, 16(R8)
+	XORL AX, AX
+	JMP  (R11)(AX*8)
+
 // func runAVX512(steps *byte, base *byte)
 TEXT ·runAVX512(SB), NOSPLIT|NOFRAME, $0-16
 	MOVQ steps+0(FP), R9
@@ -3826,6 +4885,10 @@ DATA tableAVX512<>+1096(SB)/8, $·sXor32AVX512(SB)
 DATA tableAVX512<>+1104(SB)/8, $·sShl32AVX512(SB)
 DATA tableAVX512<>+1112(SB)/8, $·sLShr32AVX512(SB)
 DATA tableAVX512<>+1120(SB)/8, $·sAShr32AVX512(SB)
+DATA tableAVX512<>+1128(SB)/8, $·sSMin32AVX512(SB)
+DATA tableAVX512<>+1136(SB)/8, $·sSMax32AVX512(SB)
+DATA tableAVX512<>+1144(SB)/8, $·sUMin32AVX512(SB)
+DATA tableAVX512<>+1152(SB)/8, $·sUMax32AVX512(SB)
 DATA tableAVX512<>+1240(SB)/8, $·sAdd64AVX512(SB)
 DATA tableAVX512<>+1248(SB)/8, $·sSub64AVX512(SB)
 DATA tableAVX512<>+1256(SB)/8, $·sMul64AVX512(SB)
@@ -3835,6 +4898,10 @@ DATA tableAVX512<>+1280(SB)/8, $·sXor64AVX512(SB)
 DATA tableAVX512<>+1288(SB)/8, $·sShl64AVX512(SB)
 DATA tableAVX512<>+1296(SB)/8, $·sLShr64AVX512(SB)
 DATA tableAVX512<>+1304(SB)/8, $·sAShr64AVX512(SB)
+DATA tableAVX512<>+1312(SB)/8, $·sSMin64AVX512(SB)
+DATA tableAVX512<>+1320(SB)/8, $·sSMax64AVX512(SB)
+DATA tableAVX512<>+1328(SB)/8, $·sUMin64AVX512(SB)
+DATA tableAVX512<>+1336(SB)/8, $·sUMax64AVX512(SB)
 DATA tableAVX512<>+1424(SB)/8, $·sEq32AVX512(SB)
 DATA tableAVX512<>+1432(SB)/8, $·sNe32AVX512(SB)
 DATA tableAVX512<>+1440(SB)/8, $·sSLt32AVX512(SB)
@@ -3860,4 +4927,16 @@ DATA tableAVX512<>+1872(SB)/8, $·sZExt64AVX512(SB)
 DATA tableAVX512<>+1880(SB)/8, $·sSExt64AVX512(SB)
 DATA tableAVX512<>+1888(SB)/8, $·sTrunc64AVX512(SB)
 DATA tableAVX512<>+2088(SB)/8, $·sMaskSelectAVX512(SB)
-GLOBL tableAVX512<>(SB), RODATA, $2096
+DATA tableAVX512<>+2096(SB)/8, $·mRead8AVX512(SB)
+DATA tableAVX512<>+2104(SB)/8, $·mRead16AVX512(SB)
+DATA tableAVX512<>+2112(SB)/8, $·mRead32AVX512(SB)
+DATA tableAVX512<>+2120(SB)/8, $·mRead64AVX512(SB)
+DATA tableAVX512<>+2128(SB)/8, $·mRead16x4AVX512(SB)
+DATA tableAVX512<>+2136(SB)/8, $·mRead32x2AVX512(SB)
+DATA tableAVX512<>+2144(SB)/8, $·mRead32x4AVX512(SB)
+DATA tableAVX512<>+2152(SB)/8, $·mReadOnce8AVX512(SB)
+DATA tableAVX512<>+2160(SB)/8, $·mReadOnce16AVX512(SB)
+DATA tableAVX512<>+2168(SB)/8, $·mReadOnce32AVX512(SB)
+DATA tableAVX512<>+2176(SB)/8, $·mReadOnce64AVX512(SB)
+DATA tableAVX512<>+2184(SB)/8, $·mSumFAVX512(SB)
+GLOBL tableAVX512<>(SB), RODATA, $2192

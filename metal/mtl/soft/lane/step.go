@@ -23,7 +23,12 @@ func Once(o Op, d, a, b, c uint32) Step { return Step{uint32(NumOps + o), d, a, 
 
 // Fast tells whether Run has a form of the step that beats a call of Func or
 // Scalar from Go.
-func (s Step) Fast() bool { return level.has == nil || level.has[s.op] }
+func (s Step) Fast() bool {
+	if level.has == nil {
+		return s.op < 2*uint32(NumOps)
+	}
+	return level.has[s.op]
+}
 
 // Run executes steps up to the first End in the frame at base. Every step must be
 // Fast.
@@ -50,7 +55,7 @@ func plainStep(s *Step, base unsafe.Pointer) {
 type functions struct {
 	name string
 	run  func(steps *Step, base unsafe.Pointer)
-	has  *[2 * NumOps]bool // nil: all
+	has  *[numSteps]bool // nil: all of Op
 
 	addresses  func(r *Range, v *[32]int64, m uint32, stride int64)
 	load8      func(d *[32]uint32, p unsafe.Pointer)

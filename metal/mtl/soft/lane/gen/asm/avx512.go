@@ -341,6 +341,7 @@ func avx512Family() {
 	})
 	avx512Math()
 	avx512Memory()
+	avx512Loads()
 }
 
 func zCompare(name string, n int, op func(x Op, y Mem, k Op)) {

@@ -146,6 +146,12 @@ Bcast64 copy64 X:U
 MaskSelect maskSelect UUU:U
 `
 
+// Memories are the steps on memory and across lanes, in the order of their
+// constants.
+func Memories() []string {
+	return strings.Fields("Read8 Read16 Read32 Read64 Read16x4 Read32x2 Read32x4 ReadOnce8 ReadOnce16 ReadOnce32 ReadOnce64 SumF")
+}
+
 // Ops gives the operations in the order of their constants, the first of which
 // is 1.
 func Ops() []Op {
