@@ -233,7 +233,7 @@ func short(v float64) string {
 			if u.size == 1e4 {
 				u.size = 1e3
 			}
-			return strconv.FormatFloat(v/u.size, 'g', 4, 64) + u.name
+			return strconv.FormatFloat(v/u.size, 'g', 3, 64) + u.name
 		}
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)

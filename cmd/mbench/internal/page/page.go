@@ -191,6 +191,42 @@ func scenario(r *harness.Record) string {
 	return joined(r.Op, r.ParamText(), modelName(r))
 }
 
+// shared gives what all records of a group share, in words, and how to say the rest
+// of each.
+func shared(records []*harness.Record) (common string, rest func(*harness.Record) string) {
+	words := func(r *harness.Record) []string {
+		w := []string{r.Op}
+		for _, p := range r.Params {
+			w = append(w, p.Key+"="+p.Value)
+		}
+		if m := modelName(r); m != "" {
+			w = append(w, m)
+		}
+		return w
+	}
+	var all []string
+	for i, r := range records {
+		if w := words(r); i == 0 {
+			all = w
+		} else {
+			all = slices.DeleteFunc(all, func(s string) bool { return !slices.Contains(w, s) })
+		}
+	}
+	return strings.Join(all, " "), func(r *harness.Record) string {
+		return strings.Join(slices.DeleteFunc(words(r), func(s string) bool { return slices.Contains(all, s) }), " ")
+	}
+}
+
+// sidesText is what a lever's sides are: "MINFER_NO_FLASH 0 → 1".
+func sidesText(r *harness.Record) string {
+	a, okA := strings.CutPrefix(r.Sides[0].Name, r.Lever+"=")
+	b, okB := strings.CutPrefix(r.Sides[1].Name, r.Lever+"=")
+	if r.Lever != "" && okA && okB {
+		return r.Lever + " " + a + " → " + b
+	}
+	return r.Sides[0].Name + " → " + r.Sides[1].Name
+}
+
 func interval(ratio, lo, hi float64) string {
 	return fmt.Sprintf("%.3f (%.3f to %.3f)", ratio, lo, hi)
 }
@@ -203,10 +239,11 @@ func levers(records []harness.Record) section {
 	heads, of := groups(records, func(r *harness.Record) bool { return r.AB != nil })
 	for _, head := range heads {
 		var rows []row
+		common, rest := shared(of[head])
 		t := harness.Table{Columns: []harness.Column{{Name: "A"}, {Name: "B"}, {Name: "scenario"}, {Name: "time A", Numeric: true}, {Name: "time B", Numeric: true}, {Name: "B/A", Numeric: true}, {Name: "interval", Numeric: true}, {Name: "difference"}, {Name: "same text"}}}
 		for _, r := range of[head] {
 			ab := r.AB
-			x := row{label: r.Sides[1].Name, detail: joined(scenario(r), "against", r.Sides[0].Name), mid: ab.Ratio, lo: ab.Lo, hi: ab.Hi, shown: ab.Differs()}
+			x := row{label: sidesText(r), detail: rest(r), mid: ab.Ratio, lo: ab.Lo, hi: ab.Hi, shown: ab.Differs()}
 			x.value = interval(ab.Ratio, ab.Lo, ab.Hi)
 			verdict := "none shown"
 			switch {
@@ -232,7 +269,7 @@ func levers(records []harness.Record) section {
 			t.Rows = append(t.Rows, []string{r.Sides[0].Name, r.Sides[1].Name, scenario(r), harness.SecondsText(ab.MedianA), harness.SecondsText(ab.MedianB), fmt.Sprintf("%.3f", ab.Ratio), fmt.Sprintf("%.3f to %.3f", ab.Lo, ab.Hi), verdict, same})
 		}
 		title := fmt.Sprintf("Sweep %s on %s", head[1], head[0])
-		s.Figures = append(s.Figures, figure{Title: title, Caption: "Time of B over time of A, with 95 % intervals.",
+		s.Figures = append(s.Figures, figure{Title: title, Caption: caption("Time of B over time of A with its 95 % interval; A → B", common),
 			Chart: forest(fmt.Sprintf("Forest plot: %s. %s; the numbers are in the table below.", title, count(len(rows), "comparison")), rows), Table: t})
 	}
 	return s
@@ -249,6 +286,7 @@ func limits(records []harness.Record) section {
 	})
 	for _, head := range heads {
 		var rows []row
+		common, rest := shared(of[head])
 		t := harness.Table{Columns: []harness.Column{{Name: "side"}, {Name: "scenario"}, {Name: "time", Numeric: true}, {Name: "rate", Numeric: true}, {Name: "of limit", Numeric: true}, {Name: "limit"}}}
 		names := map[string]int{}
 		seen := map[string]bool{}
@@ -271,15 +309,15 @@ func limits(records []harness.Record) section {
 				if _, ok := names[limit]; !ok {
 					names[limit] = len(names)
 				}
-				x := row{label: m.Name, detail: scenario(r), mid: share, shown: true, shape: names[limit]}
-				x.value = fmt.Sprintf("%.1f %% of %s, %s", 100*share, limitText(limit), m.RateText())
+				x := row{label: m.Name, detail: rest(r), mid: share, shown: true, shape: names[limit]}
+				x.value = fmt.Sprintf("%.1f %% of %s, %s", 100*share, limitText(limit), limitRate(m, limit))
 				x.tip = joined(x.label, x.detail) + ": " + x.value
 				rows = append(rows, x)
 				t.Rows = append(t.Rows, []string{m.Name, scenario(r), harness.SecondsText(m.Median), m.RateText(), fmt.Sprintf("%.1f %%", 100*share), limitText(limit)})
 			}
 		}
 		title := fmt.Sprintf("Sweep %s on %s", head[1], head[0])
-		s.Figures = append(s.Figures, figure{Title: title, Caption: "Share of the nearer limit.",
+		s.Figures = append(s.Figures, figure{Title: title, Caption: caption("Share of the nearer limit", common),
 			Chart: bars("Bar chart: "+title+". The numbers are in the table below.", rows), Table: t})
 		if f, ok := roofline(head, of[head]); ok {
 			s.Figures = append(s.Figures, f)
@@ -288,14 +326,34 @@ func limits(records []harness.Record) section {
 	return s
 }
 
+func caption(what, common string) string {
+	if common == "" {
+		return what + "."
+	}
+	return what + ". All rows: " + common + "."
+}
+
 func limitText(name string) string {
 	switch name {
 	case "read":
-		return "read bandwidth"
+		return "reading"
 	case "multiply_add":
-		return "multiply-adds"
+		return "arithmetic"
 	}
 	return strings.ReplaceAll(name, "_", " ")
+}
+
+// limitRate is the rate that a side is held against a limit with.
+func limitRate(m *harness.Measured, limit string) string {
+	n, unit := m.Work.Bytes, "B/s"
+	if limit == "multiply_add" {
+		n, unit = m.Work.MultiplyAdds, "/s"
+	}
+	text := short(float64(n) / m.Median)
+	if last := text[len(text)-1]; '0' <= last && last <= '9' {
+		text += " "
+	}
+	return text + unit
 }
 
 // roofline puts multiply-adds a second against multiply-adds a byte.

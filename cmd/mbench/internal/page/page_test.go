@@ -81,7 +81,8 @@ func TestNewestIsShown(t *testing.T) {
 	}
 	require.Equal(t, 10+10, rows)
 	h := history(records)
-	require.Len(t, h.Figures, 4, "20 sides in charts of 6")
+	require.Len(t, h.Figures, 3, "20 sides: 12 in charts of 6, and the others")
+	require.Len(t, h.Figures[2].Table.Rows, 8*3)
 	require.Len(t, h.Figures[0].Table.Rows, 6*3)
 	require.Contains(t, h.Figures[0].Table.Rows[1][4], "to")
 }

@@ -60,7 +60,23 @@ func layoutRows(c *canvas, rows []row, top float64) rowsLayout {
 	return l
 }
 
-// labels draws a row's text and gives the height of its mark.
+// grid draws a line of the axis: through on a screen, beside the marks on a phone,
+// where text is above them.
+func (l *rowsLayout) grid(c *canvas, x, from, to float64, class string) {
+	if !c.narrow() {
+		c.line(x, from, x, to, class)
+		return
+	}
+	for i := range l.tops {
+		end := l.bottom
+		if i+1 < len(l.tops) {
+			end = l.tops[i+1]
+		}
+		c.line(x, end-34, x, end-10, class)
+	}
+}
+
+// draw puts a row's text and gives the height of its mark.
 func (l *rowsLayout) draw(c *canvas, i int, r row) (y float64) {
 	top := l.tops[i]
 	if i > 0 {
@@ -138,7 +154,7 @@ func forest(label string, rows []row) template.HTML {
 			if t == 1 {
 				class = "one"
 			}
-			c.line(x.at(t), 36, x.at(t), foot, class)
+			l.grid(c, x.at(t), 36, foot, class)
 			c.text(x.at(t), 30, "middle", "tick", fmt.Sprintf("%g", t))
 			c.text(x.at(t), foot+18, "middle", "tick", fmt.Sprintf("%g", t))
 		}
@@ -166,7 +182,7 @@ func forest(label string, rows []row) template.HTML {
 
 // bars draws shares of a limit.
 func bars(label string, rows []row) template.HTML {
-	most := 1.0
+	most := 0.02
 	for _, r := range rows {
 		most = max(most, r.mid)
 	}
@@ -180,7 +196,7 @@ func bars(label string, rows []row) template.HTML {
 			if t == 100 {
 				class = "one"
 			}
-			c.line(x.at(t), 22, x.at(t), foot, class)
+			l.grid(c, x.at(t), 22, foot, class)
 			c.text(x.at(t), 14, "middle", "tick", short(t)+" %")
 			c.text(x.at(t), foot+18, "middle", "tick", short(t)+" %")
 		}

@@ -1,7 +1,9 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,8 +68,11 @@ func against(records []harness.Record, a axisSection) section {
 			if rate == 0 {
 				continue
 			}
-			words := map[string]string{"device": device(r), "sweep": r.Sweep, "op": r.Op, "model": modelName(r), "lever": r.Lever, "side": m.Name}
-			names := []string{"device", "sweep", "op", "model", "lever"}
+			words := map[string]string{"device": device(r), "sweep": r.Sweep, "op": r.Op, "model": "", "weights": "", "lever": r.Lever, "side": m.Name}
+			if r.Model != nil {
+				words["model"], words["weights"] = r.Model.Name, r.Model.Type
+			}
+			names := []string{"device", "sweep", "op", "model", "weights", "lever"}
 			for _, p := range r.Params {
 				if p.Key != key {
 					words["="+p.Key] = p.Value
@@ -105,13 +110,14 @@ func against(records []harness.Record, a axisSection) section {
 		}
 	}
 	curves = slices.DeleteFunc(curves, func(c *curve) bool { return len(c.dots) < 2 })
-	cut := []string{"device", "sweep", "op", "model"}
+	cut := []string{"device", "sweep", "op"} // never in one chart
+	always := len(cut)
 	for _, p := range properties {
 		if !slices.Contains(cut, p) && p != "side" {
 			cut = append(cut, p)
 		}
 	}
-	for _, chart := range split(curves, cut, 4) {
+	for _, chart := range split(curves, cut, always) {
 		s.Figures = append(s.Figures, chart.figure(a, cut))
 	}
 	return s
@@ -137,7 +143,7 @@ func split(curves []*curve, cut []string, always int) []curveChart {
 	parts := map[string][]*curve{}
 	for _, c := range curves {
 		k := c.words[cut[0]]
-		if always == 4 {
+		if always > 0 {
 			k += "\x00" + c.unit
 		}
 		if parts[k] == nil {
@@ -222,87 +228,127 @@ func propertyText(name, value string) string {
 	return value
 }
 
+// mostHistory is how many scenarios of a sweep are drawn, those that changed most;
+// the others are in a table.
+const mostHistory = 2 * mostSeries
+
+// past is one side of a scenario through the runs of one host.
+type past struct {
+	records []*harness.Record // by date
+	side    int
+}
+
+func (p *past) measured(i int) *harness.Measured { return &p.records[i].Sides[p.side] }
+
+// moved is how far the last median is from the first.
+func (p *past) moved() float64 {
+	return math.Abs(math.Log(p.measured(len(p.records)-1).Median / p.measured(0).Median))
+}
+
 // history is how scenarios that were measured more than once changed: medians over
 // the first one's, each on one host, and counters.
 func history(records []harness.Record) section {
 	s := section{ID: "history", Title: "History",
-		Intro: "Scenarios that were measured more than once: each median over that of the first record, with the 95 % interval of the ratio. Times are followed on one host only; the samples of different runs are not matched, so what else changed on the machine is in them too. Counters have no noise.",
+		Intro: "Scenarios that were measured more than once, those that changed most first: each median over that of the first record, with the 95 % interval of the ratio. Times are followed on one host only; the samples of different runs are not matched, so what else changed on the machine is in them too. Counters have no noise.",
 		Empty: "No scenario was measured at two dates yet."}
 	sorted := slices.Clone(records)
 	slices.SortStableFunc(sorted, func(a, b harness.Record) int { return strings.Compare(a.Provenance.Date, b.Provenance.Date) })
-	type line struct {
-		name    string
-		records []*harness.Record
-		side    int
-	}
-	var heads []string
-	of := map[string][]*line{}
-	at := map[string]*line{}
+	var heads [][2]string // sweep on device, host
+	of := map[[2]string][]*past{}
+	at := map[string]*past{}
 	for i := range sorted {
 		r := &sorted[i]
 		for side := range r.Sides {
 			key := r.Key() + "\x00" + r.Provenance.Host + "\x00" + r.Sides[side].Name
 			l := at[key]
 			if l == nil {
-				l = &line{name: joined(r.Sides[side].Name, scenario(r)), side: side}
+				l = &past{side: side}
 				at[key] = l
-				head := fmt.Sprintf("Sweep %s on %s", r.Sweep, device(r)) + "\x00" + r.Provenance.Host
+				head := [2]string{fmt.Sprintf("Sweep %s on %s", r.Sweep, device(r)), r.Provenance.Host}
 				if of[head] == nil {
 					heads = append(heads, head)
 				}
 				of[head] = append(of[head], l)
 			}
-			if n := len(l.records); n > 0 && l.records[n-1].Provenance == r.Provenance {
+			if n := len(l.records); n > 0 && l.records[n-1].Provenance.Date == r.Provenance.Date || r.Sides[side].Median <= 0 {
 				continue
 			}
 			l.records = append(l.records, r)
 		}
 	}
 	for _, head := range heads {
-		lines := slices.DeleteFunc(of[head], func(l *line) bool { return len(l.records) < 2 })
-		title, host, _ := strings.Cut(head, "\x00")
-		for chunk := range slices.Chunk(lines, mostSeries) {
-			var dates []string
-			for _, l := range chunk {
-				for _, r := range l.records {
-					if !slices.Contains(dates, r.Provenance.Date) {
-						dates = append(dates, r.Provenance.Date)
-					}
-				}
-			}
-			slices.Sort(dates)
-			p := plot{x: "date and commit", y: "time over that of the first record", xTicks: make([]string, len(dates)), one: true}
-			t := harness.Table{Columns: []harness.Column{{Name: "scenario"}, {Name: "date"}, {Name: "commit"}, {Name: "time", Numeric: true}, {Name: "over the first", Numeric: true}, {Name: "instructions", Numeric: true}, {Name: "bytes read", Numeric: true}}}
-			for _, l := range chunk {
-				c := series{name: l.name}
-				first := &l.records[0].Sides[l.side]
-				for _, r := range l.records {
-					m := &r.Sides[l.side]
-					n := slices.Index(dates, r.Provenance.Date)
-					p.xTicks[n] = day(r.Provenance.Date)[2:] + " " + fmt.Sprintf("%.7s", r.Provenance.Commit)
-					d := dot{x: float64(n), y: 1, lo: 1, hi: 1}
-					text := "1"
-					if m != first {
-						i := harness.RatioOfMedians(first.Seconds, m.Seconds, 0.95)
-						d.y, d.lo, d.hi = i.Ratio, i.Lo, i.Hi
-						if i.Hi == 0 {
-							d.lo, d.hi = i.Ratio, i.Ratio
-						}
-						text = i.String()
-					}
-					d.tip = fmt.Sprintf("%s, %s: %s", l.name, r.Provenance.Date, text)
-					c.dots = append(c.dots, d)
-					instructions, bytes := "", ""
-					if k := m.Counters; k != nil {
-						instructions, bytes = strconv.FormatInt(k.Instructions, 10), strconv.FormatInt(k.BytesRead, 10)
-					}
-					t.Rows = append(t.Rows, []string{l.name, r.Provenance.Date, fmt.Sprintf("%.12s", r.Provenance.Commit), harness.SecondsText(m.Median), text, instructions, bytes})
-				}
-				p.series = append(p.series, c)
-			}
-			p.label = fmt.Sprintf("Line chart: history of %s; the numbers are in the table below.", title)
-			s.Figures = append(s.Figures, figure{Title: title, Caption: "On " + host + ".", Chart: p.draw(), Legend: p.legend(), Table: t})
+		lines := slices.DeleteFunc(of[head], func(l *past) bool { return len(l.records) < 2 })
+		slices.SortStableFunc(lines, func(a, b *past) int { return cmp.Compare(b.moved(), a.moved()) })
+		drawn := lines[:min(len(lines), mostHistory)]
+		for chunk := range slices.Chunk(drawn, mostSeries) {
+			s.Figures = append(s.Figures, historyChart(head[0], head[1], chunk))
+		}
+		if rest := lines[len(drawn):]; len(rest) > 0 {
+			s.Figures = append(s.Figures, figure{Title: fmt.Sprintf("%s: %s that changed less", head[0], count(len(rest), "side")), Table: historyTable(rest), Plain: true})
 		}
 	}
 	return s
+}
+
+// overFirst compares record i of a past with its first.
+func (p *past) overFirst(i int) harness.Interval {
+	if i == 0 {
+		return harness.Interval{Ratio: 1, Lo: 1, Hi: 1}
+	}
+	r := harness.RatioOfMedians(p.measured(0).Seconds, p.measured(i).Seconds, 0.95)
+	if r.Ratio == 0 { // no samples are kept
+		r.Ratio = p.measured(i).Median / p.measured(0).Median
+	}
+	return r
+}
+
+func historyChart(title, host string, lines []*past) figure {
+	var dates []string
+	var all []*harness.Record
+	for _, l := range lines {
+		all = append(all, l.records[0])
+		for _, r := range l.records {
+			if !slices.Contains(dates, r.Provenance.Date) {
+				dates = append(dates, r.Provenance.Date)
+			}
+		}
+	}
+	slices.Sort(dates)
+	common, rest := shared(all)
+	p := plot{x: "date and commit", y: "time over that of the first record", xTicks: make([]string, len(dates)), one: true}
+	for _, l := range lines {
+		c := series{name: joined(l.measured(0).Name, rest(l.records[0]))}
+		for i, r := range l.records {
+			n := slices.Index(dates, r.Provenance.Date)
+			p.xTicks[n] = strings.TrimPrefix(day(r.Provenance.Date), "20") + " " + fmt.Sprintf("%.7s", r.Provenance.Commit)
+			v := l.overFirst(i)
+			d := dot{x: float64(n), y: v.Ratio, lo: v.Lo, hi: v.Hi, tip: fmt.Sprintf("%s, %s: %s", c.name, r.Provenance.Date, v)}
+			if v.Hi == 0 {
+				d.lo, d.hi = v.Ratio, v.Ratio
+			}
+			c.dots = append(c.dots, d)
+		}
+		p.series = append(p.series, c)
+	}
+	p.label = fmt.Sprintf("Line chart: history of %s; the numbers are in the table below.", title)
+	return figure{Title: title, Caption: caption("On "+host, common), Chart: p.draw(), Legend: p.legend(), Table: historyTable(lines)}
+}
+
+func historyTable(lines []*past) harness.Table {
+	t := harness.Table{Columns: []harness.Column{{Name: "scenario"}, {Name: "date"}, {Name: "commit"}, {Name: "time", Numeric: true}, {Name: "over the first", Numeric: true}, {Name: "instructions", Numeric: true}, {Name: "bytes read", Numeric: true}}}
+	for _, l := range lines {
+		for i, r := range l.records {
+			m := l.measured(i)
+			text := "1"
+			if i > 0 {
+				text = l.overFirst(i).String()
+			}
+			instructions, bytes := "", ""
+			if k := m.Counters; k != nil {
+				instructions, bytes = strconv.FormatInt(k.Instructions, 10), strconv.FormatInt(k.BytesRead, 10)
+			}
+			t.Rows = append(t.Rows, []string{joined(m.Name, scenario(r)), r.Provenance.Date, fmt.Sprintf("%.12s", r.Provenance.Commit), harness.SecondsText(m.Median), text, instructions, bytes})
+		}
+	}
+	return t
 }
