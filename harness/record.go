@@ -117,8 +117,9 @@ func (m *Measured) Rate() (rate float64, unit string) {
 
 // Share is how much of a limit a side reaches, and which one: the limit of its
 // bytes or of its multiply-adds that is nearer. 0 without limits.
-func (r *Record) Share(side int) (share float64, of string) {
-	m := &r.Sides[side]
+func (r *Record) Share(side int) (share float64, of string) { return r.share(&r.Sides[side]) }
+
+func (r *Record) share(m *Measured) (share float64, of string) {
 	if m.Median <= 0 {
 		return 0, ""
 	}
@@ -203,20 +204,25 @@ func NewTable(records []Record) Table {
 		}
 	}
 	two := slices.ContainsFunc(records, func(r Record) bool { return r.AB != nil })
-	name := func(_ *Record, m *Measured) string { return m.Name }
-	time := func(_ *Record, m *Measured) string { return seconds(m.Median) }
-	rate := func(_ *Record, m *Measured) string { return rateText(m) }
-	if !two {
-		add("side", false, side(0, name), false)
-		filled("time", side(0, time))
-		filled("rate", side(0, rate))
+	what := func(r *Record, m *Measured) string { return r.sideText(m) }
+	if two {
+		add("A", false, side(0, what), true)
+		add("B", false, side(1, what), true)
 	} else {
-		add("A", false, side(0, name), true)
-		add("B", false, side(1, name), true)
-		filled("time A", side(0, time))
-		filled("time B", side(1, time))
-		filled("rate A", side(0, rate))
-		filled("rate B", side(1, rate))
+		add("side", false, side(0, what), false)
+	}
+	// each adds what both sides have, under two names where there are two.
+	each := func(name string, cell func(*Record, *Measured) string) {
+		if !two {
+			filled(name, side(0, cell))
+			return
+		}
+		filled(name+" A", side(0, cell))
+		filled(name+" B", side(1, cell))
+	}
+	each("time", func(_ *Record, m *Measured) string { return seconds(m.Median) })
+	each("rate", func(_ *Record, m *Measured) string { return rateText(m) })
+	if two {
 		filled("time B/A", func(r *Record) string {
 			if r.AB == nil {
 				return ""
@@ -225,19 +231,19 @@ func NewTable(records []Record) Table {
 		})
 		filled("same text", sameText)
 	}
-	filled("of limit", func(r *Record) string { return shareText(r, 0) })
-	if two {
-		filled("of limit B", func(r *Record) string {
-			if len(r.Sides) < 2 {
-				return ""
-			}
-			return shareText(r, 1)
-		})
-	}
-	filled("instructions", side(0, func(_ *Record, m *Measured) string {
+	each("of limit", shareText)
+	each("instructions", func(_ *Record, m *Measured) string {
 		return counter(m, func(c *Counters) int64 { return c.Instructions })
-	}))
-	filled("bytes read", side(0, func(_ *Record, m *Measured) string { return counter(m, func(c *Counters) int64 { return c.BytesRead }) }))
+	})
+	each("bytes", func(_ *Record, m *Measured) string {
+		return counter(m, func(c *Counters) int64 { return c.BytesRead + c.BytesWritten })
+	})
+	each("GPU time", func(r *Record, m *Measured) string {
+		if r.GPU == nil || m.GPUSeconds == 0 {
+			return ""
+		}
+		return seconds(m.GPUSeconds) + " (" + r.GPU.Name + ")"
+	})
 	for i := range records {
 		row := make([]string, len(cells))
 		for c := range cells {
@@ -246,6 +252,23 @@ func NewTable(records []Record) Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// sideText is a side in a table: the lever's value, and the kernels where they are
+// few, without what the row says anyway.
+func (r *Record) sideText(m *Measured) string {
+	name := m.Name
+	if r.Lever != "" {
+		name = strings.TrimPrefix(name, r.Lever+"=")
+	}
+	if n := len(m.Pipelines); n == 0 || n > 4 {
+		return name
+	}
+	var kernels []string
+	for _, p := range m.Pipelines {
+		kernels = append(kernels, strings.TrimPrefix(p, r.Op+" "))
+	}
+	return name + ": " + strings.Join(kernels, ", ")
 }
 
 func modelField(r *Record, f func(*ModelRef) string) string {
@@ -310,8 +333,11 @@ func rateText(m *Measured) string {
 	if rate == 0 {
 		return ""
 	}
-	if unit == "tokens/s" {
+	switch unit {
+	case "tokens/s":
 		return strconv.FormatFloat(rate, 'f', 1, 64) + " " + unit
+	case "multiply-adds/s":
+		unit = "madd/s"
 	}
 	return Prefixed(rate) + unit
 }
@@ -339,8 +365,8 @@ func sameText(r *Record) string {
 	return "no"
 }
 
-func shareText(r *Record, side int) string {
-	share, of := r.Share(side)
+func shareText(r *Record, m *Measured) string {
+	share, of := r.share(m)
 	if share == 0 {
 		return ""
 	}

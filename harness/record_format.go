@@ -25,7 +25,7 @@ func WriteRecords(w io.Writer, format string, records []Record) error {
 	case "md":
 		writeMarkdown(b, NewTable(records))
 	case "csv":
-		err = writeCSV(b, NewTable(records))
+		err = writeCSV(b, flatTable(records))
 	case "json":
 		enc := json.NewEncoder(b)
 		enc.SetIndent("", "  ")
@@ -159,6 +159,7 @@ var sqlColumns = []struct{ name, kind string }{
 	{"ratio", "REAL"}, {"ratio_lo", "REAL"}, {"ratio_hi", "REAL"}, {"differs", "INTEGER"},
 	{"instructions", "INTEGER"}, {"bytes_read", "INTEGER"}, {"bytes_written", "INTEGER"}, {"barriers", "INTEGER"}, {"divergent", "INTEGER"}, {"dispatches", "INTEGER"},
 	{"greedy_sha256", "TEXT"}, {"warnings", "TEXT"},
+	{"inner", "INTEGER"}, {"gpu", "TEXT"}, {"gpu_s", "REAL"}, {"differs_in", "TEXT"}, {"check_held", "INTEGER"},
 }
 
 // writeSQL prints the schema and one insert a side, which sqlite3 and PostgreSQL
@@ -216,7 +217,55 @@ func sqlRow(r *Record, s int) []any {
 	} else {
 		row = append(row, nil, nil, nil, nil, nil, nil)
 	}
-	return append(row, m.Greedy, strings.Join(r.Warnings, "; "))
+	row = append(row, m.Greedy, strings.Join(r.Warnings, "; "), m.Inner)
+	if r.GPU != nil && m.GPUSeconds > 0 {
+		row = append(row, r.GPU.Name, m.GPUSeconds)
+	} else {
+		row = append(row, nil, nil)
+	}
+	row = append(row, r.Differs)
+	if m.Check == nil {
+		return append(row, nil)
+	}
+	held := 0
+	if m.Check.OK() && (r.Check == nil || r.Check.OK()) {
+		held = 1
+	}
+	return append(row, held)
+}
+
+// flatTable has a row a side, for programs: numbers in base units, the columns of
+// SQL and one for each parameter.
+func flatTable(records []Record) Table {
+	var t Table
+	for _, c := range sqlColumns {
+		t.Columns = append(t.Columns, Column{Name: c.name, Numeric: c.kind != "TEXT"})
+	}
+	keys := paramKeys(records)
+	for _, key := range keys {
+		t.Columns = append(t.Columns, Column{Name: "param_" + key})
+	}
+	for i := range records {
+		r := &records[i]
+		for side := range r.Sides {
+			var row []string
+			for _, v := range sqlRow(r, side) {
+				switch x := v.(type) {
+				case nil:
+					row = append(row, "")
+				case float64:
+					row = append(row, strconv.FormatFloat(x, 'g', -1, 64))
+				default:
+					row = append(row, fmt.Sprint(x))
+				}
+			}
+			for _, key := range keys {
+				row = append(row, r.param(key))
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
 }
 
 func sqlValue(v any) string {

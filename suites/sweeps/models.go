@@ -38,7 +38,7 @@ func whole(e *Env, o Options, src *source, p *pair, tokens, depth int, decode bo
 	if err != nil {
 		return s, err
 	}
-	s.cost(e, harness.Work{MultiplyAdds: size * int64(tokens+depth/roundsWork)}) // the cache is filled once
+	s.once.MultiplyAdds = size * int64(tokens+depth/roundsWork) // the cache is filled once
 	if p == nil || !e.metal() && p.lever != "MINFER_CACHE_TYPE" {
 		s.Sides = []Setting{{Name: s.Op, Levers: o.Levers}}
 	} else if err := p.apply(&s, o.Levers); err != nil {
@@ -120,7 +120,7 @@ func listWeights(e *Env, o Options) ([]Scenario, error) {
 		if err != nil {
 			return nil, err
 		}
-		hold.cost(e, harness.Work{Bytes: size})
+		hold.once.Bytes = size
 		hold.open = func(_ context.Context, r *Runner, side int, notes *recorder) (subject, error) {
 			l, err := r.load(src)
 			return &holdSide{r: r, src: src, l: l, lever: hold.Sides[side].Levers, notes: notes}, err

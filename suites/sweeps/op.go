@@ -80,7 +80,7 @@ func newOpSide(r *Runner, e *Env, c metalcase.Case, l lever.Levers, w harness.Wo
 	op := p.Node.Op
 	s.bound = func() metal.Bound { return metalcase.Bound(op.String(), notes.entries) }
 	t := p.Node.Type
-	if p.Cache != nil {
+	if op == graph.Attn {
 		t = p.Cache.Type
 	}
 	if !b.SupportsOp(op, t) && parts == nil {

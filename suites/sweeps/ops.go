@@ -91,7 +91,7 @@ func flashHead(hd int) bool { return hd == 64 || hd == 128 }
 func op(e *Env, o Options, c metalcase.Case, p *pair, w harness.Work, headDim int, parts ...func(*opSide, []graph.Operand) error) (Scenario, error) {
 	name, params := c.ID()
 	s := Scenario{Op: name, Params: params, headDim: headDim}
-	s.cost(e, w)
+	s.once = w
 	if p == nil || !e.metal() {
 		s.Sides = []Setting{{Name: name, Levers: o.Levers}}
 	} else if err := p.apply(&s, o.Levers); err != nil {
@@ -117,10 +117,10 @@ const (
 	processorGain = 50
 )
 
-// cost estimates a scenario's work from one execution's.
-func (s *Scenario) cost(e *Env, w harness.Work) {
-	s.Work = scenarioWork + 2*roundsWork*max(w.MultiplyAdds, w.Bytes/4)
-	if !e.metal() {
+// estimate sets a scenario's work from one execution's.
+func (s *Scenario) estimate() {
+	s.Work = scenarioWork + int64(len(s.Sides)*roundsWork)*max(s.once.MultiplyAdds, s.once.Bytes/4)
+	if !s.env.metal() {
 		s.Work = max(s.Work/processorGain, 1)
 	}
 }
@@ -315,7 +315,7 @@ func listKV(e *Env, o Options) ([]Scenario, error) {
 			if base.NoFlash {
 				s.Params = append(s.Params, harness.P("flash", false))
 			}
-			s.cost(e, works[i])
+			s.once = works[i]
 			for _, side := range sides {
 				l, err := with(base, "MINFER_CACHE_TYPE", strings.ToLower(types[side].String()))
 				if err != nil {

@@ -98,6 +98,7 @@ type Scenario struct {
 
 	env   *Env
 	model *source // nil for a single op
+	once  harness.Work
 	open  func(ctx context.Context, r *Runner, side int, notes *recorder) (subject, error)
 	// Of the model that texts are generated with: its head size and weight type.
 	headDim int
@@ -166,6 +167,7 @@ func List(e *Env, names []string, o Options) ([]Scenario, error) {
 		}
 		for i := range more {
 			more[i].Sweep, more[i].env = name, e
+			more[i].estimate()
 		}
 		list = append(list, more...)
 	}
