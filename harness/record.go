@@ -97,6 +97,9 @@ type Limit struct {
 	Name string  `json:"name"` // "read", "multiply_add", "multiply_add_int8"
 	Unit string  `json:"unit"` // "B/s", "1/s"
 	Rate float64 `json:"rate"`
+	// Bytes is the size of the buffer that was read again and again, where a cache
+	// may hold it.
+	Bytes int64 `json:"bytes,omitempty"`
 }
 
 // Rate is a side's rate with its unit: tokens, multiply-adds or bytes a second, the
@@ -159,6 +162,23 @@ type Table struct {
 type Column struct {
 	Name    string
 	Numeric bool
+}
+
+// BySweep cuts records by their sweep, in order of first appearance: a table of more
+// than one would have more columns than cells.
+func BySweep(records []Record) [][]Record {
+	var groups [][]Record
+	at := map[string]int{}
+	for i := range records {
+		g, ok := at[records[i].Sweep]
+		if !ok {
+			g = len(groups)
+			at[records[i].Sweep] = g
+			groups = append(groups, nil)
+		}
+		groups[g] = append(groups[g], records[i])
+	}
+	return groups
 }
 
 // NewTable makes a table of records: parameters that differ between records become

@@ -23,7 +23,16 @@ func WriteRecords(w io.Writer, format string, records []Record) error {
 	var err error
 	switch format {
 	case "md":
-		writeMarkdown(b, NewTable(records))
+		groups := BySweep(records)
+		for i, group := range groups {
+			if i > 0 {
+				fmt.Fprintln(b)
+			}
+			if len(groups) > 1 {
+				fmt.Fprintf(b, "## %s\n\n", group[0].Sweep)
+			}
+			writeMarkdown(b, NewTable(group))
+		}
 	case "csv":
 		err = writeCSV(b, flatTable(records))
 	case "json":

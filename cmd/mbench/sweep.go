@@ -200,8 +200,16 @@ func sweepTable(w io.Writer, records []harness.Record) error {
 	if _, err := fmt.Fprintf(w, "%s; %s; commit %s\n", p.Date, p.Host, p.Commit); err != nil {
 		return err
 	}
-	if err := renderTable(w, harness.NewTable(records)); err != nil {
-		return err
+	groups := harness.BySweep(records)
+	for _, group := range groups {
+		if len(groups) > 1 {
+			if _, err := fmt.Fprintf(w, "%s\n", group[0].Sweep); err != nil {
+				return err
+			}
+		}
+		if err := renderTable(w, harness.NewTable(group)); err != nil {
+			return err
+		}
 	}
 	var lines []string
 	add := func(format string, args ...any) {
@@ -213,7 +221,11 @@ func sweepTable(w io.Writer, records []harness.Record) error {
 	for i := range records {
 		r := &records[i]
 		for _, l := range r.Limits {
-			add("limit on %s: %s %s%s", r.Provenance.Device, l.Name, harness.Prefixed(l.Rate), l.Unit)
+			size := ""
+			if l.Bytes > 0 {
+				size = fmt.Sprintf(" over %d bytes", l.Bytes)
+			}
+			add("limit on %s: %s %s%s%s", r.Provenance.Device, l.Name, harness.Prefixed(l.Rate), strings.TrimPrefix(l.Unit, "1"), size)
 		}
 		if r.Lever != "" && r.Differs != "" {
 			add("%s changes the %s", r.Lever, r.Differs)

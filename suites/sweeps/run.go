@@ -42,6 +42,8 @@ type output struct {
 type Runner struct {
 	o       Options
 	limits  map[*Env][]harness.Limit
+	reads   map[int]harness.Limit // of the CPU, by bytes
+	adds    []harness.Limit       // of the CPU: floats, bytes
 	texts   map[textKey]text
 	sources map[sourceKey]*loaded
 
@@ -63,7 +65,7 @@ func NewRunner(o Options) *Runner {
 	if o.GPU.Read == 0 {
 		o.GPU = GPUs[0]
 	}
-	return &Runner{o: o, limits: map[*Env][]harness.Limit{}, texts: map[textKey]text{}, sources: map[sourceKey]*loaded{}}
+	return &Runner{o: o, limits: map[*Env][]harness.Limit{}, reads: map[int]harness.Limit{}, texts: map[textKey]text{}, sources: map[sourceKey]*loaded{}}
 }
 
 // Close gives up the models that were opened.
@@ -146,7 +148,7 @@ func (r *Runner) Run(ctx context.Context, s Scenario) (*harness.Record, error) {
 		return nil, fmt.Errorf("%s: greedy text: %w", s.ID(), err)
 	}
 	var err error
-	if rec.Limits, err = r.limitsOf(ctx, s); err != nil {
+	if rec.Limits, err = r.limitsOf(ctx, s, rec); err != nil {
 		return nil, fmt.Errorf("%s: limits: %w", s.env.Device.Name, err)
 	}
 	return rec, nil
