@@ -1,9 +1,11 @@
 package metalcase
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
@@ -316,32 +318,39 @@ func (c *FusedFFN) Build(r *rand.Rand) (*Problem, error) {
 	most := math.Max(1, math.Abs(all.y[largest(all.y, 0, 1)]))
 	p.Results = []Result{{Type: gguf.F32, Want: want, K: float64(c.K), Terms: []float64{all.terms * most}}}
 
-	// Elements and blocks of the product's sum show where gate and up are largest.
-	best := largest(want, 0, 1)
-	g, err := all.m.Row(best)
-	if err != nil {
-		return nil, err
+	// Elements and blocks of the product's sum show where the results are largest.
+	best := make([]int, c.FF)
+	for i := range best {
+		best[i] = i
 	}
-	u, err := all.m.Row(c.FF + best)
-	if err != nil {
-		return nil, err
+	slices.SortStableFunc(best, func(a, b int) int { return cmp.Compare(math.Abs(want[b]), math.Abs(want[a])) })
+	best = best[:min(8, c.FF)]
+	weights := make([][2][]float64, len(best))
+	for i, o := range best {
+		for j := range 2 {
+			if weights[i][j], err = all.m.Row(j*c.FF + o); err != nil {
+				return nil, err
+			}
+		}
 	}
 	silu := func(v float64) float64 { return v / (1 + math.Exp(-v)) }
-	without := func(from, to int) float64 {
-		dg, du := 0.0, 0.0
-		for i := from; i < min(to, c.K); i++ {
-			dg += g[i] * all.x[i]
-			du += u[i] * all.x[i]
+	without := func(what string, n, from, to int) {
+		for i, o := range best {
+			dg, du := 0.0, 0.0
+			for e := from; e < min(to, c.K); e++ {
+				dg += weights[i][0][e] * all.x[e]
+				du += weights[i][1][e] * all.x[e]
+			}
+			p.Edges = append(p.Edges, Edge{What: what, N: n, At: o, By: silu(gate[o]-dg)*(up[o]-du) - want[o]})
 		}
-		return silu(gate[best]-dg)*(up[best]-du) - want[best]
 	}
 	for e := range c.K {
 		if edge(e, c.K) {
-			p.Edges = append(p.Edges, Edge{What: "leaving out element", N: e, At: best, By: without(e, e+1)})
+			without("leaving out element", e, e, e+1)
 		}
 	}
 	for b := 0; b < c.K; b += 32 {
-		p.Edges = append(p.Edges, Edge{What: "leaving out block", N: b / 32, At: best, By: without(b, b+32)})
+		without("leaving out block", b/32, b, b+32)
 	}
 	for o := range c.FF {
 		if o%tile == 0 || o%tile == tile-1 || o == c.FF-1 {
