@@ -7,6 +7,8 @@
 //	mbench quantize IN OUT TYPE
 //	mbench compare OLD.json NEW.json                  two recorded runs, with confidence intervals
 //	mbench merge FILE...                              the records of a sweep's shards in one
+//	mbench report FILE... -o report.html              one page of recorded runs, with plots
+//	mbench results                                    results/METAL_OPTIMIZATIONS.md from its records
 //
 // It exits with 0 when done, 1 when something did not hold, 2 for bad usage or bad
 // input, 3 when nothing ran.

@@ -19,13 +19,15 @@ usage: mbench --sweep NAME[,NAME] [flags]                measure kernels and mod
        mbench quantize IN OUT TYPE                       the weights of IN in another type
        mbench compare OLD.json NEW.json                  two recorded runs, with confidence intervals
        mbench merge FILE...                              the records of a sweep's shards in one
+       mbench report FILE... -o report.html              one page of recorded runs, with plots
+       mbench results                                    results/METAL_OPTIMIZATIONS.md from its records
 
 Each command explains its flags with --help.
 exit codes: 0 done, 1 something did not hold, 2 bad usage or input, 3 nothing ran.
 `
 
 // needed is what is wrong where nothing is asked for.
-const needed = "a command is needed: run, peers, synth, quantize, compare or merge, or --sweep NAME (see --help)"
+const needed = "a command is needed: run, peers, synth, quantize, compare, merge, report or results, or --sweep NAME (see --help)"
 
 // command is one subcommand.
 type command func(ctx context.Context, s cli.Streams, args []string) (int, error)
@@ -37,6 +39,8 @@ var commands = map[string]command{
 	"quantize": quantize,
 	"compare":  compareCommand,
 	"merge":    mergeCommand,
+	"report":   reportCommand,
+	"results":  resultsCommand,
 }
 
 func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
@@ -47,7 +51,7 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		return cmd(ctx, s, args[1:])
 	}
 	if !strings.HasPrefix(args[0], "-") {
-		return 0, fmt.Errorf("unknown command %q: want run, peers, synth, quantize, compare or merge, or --sweep NAME (see --help)", args[0])
+		return 0, fmt.Errorf("unknown command %q: want run, peers, synth, quantize, compare, merge, report or results, or --sweep NAME (see --help)", args[0])
 	}
 	return sweepCommand(ctx, s, args)
 }

@@ -339,6 +339,8 @@ func limitText(name string) string {
 		return "reading"
 	case "multiply_add":
 		return "arithmetic"
+	case "multiply_add_int8":
+		return "int8 arithmetic"
 	}
 	return strings.ReplaceAll(name, "_", " ")
 }
@@ -346,7 +348,7 @@ func limitText(name string) string {
 // limitRate is the rate that a side is held against a limit with.
 func limitRate(m *harness.Measured, limit string) string {
 	n, unit := m.Work.Bytes, "B/s"
-	if limit == "multiply_add" {
+	if strings.HasPrefix(limit, "multiply_add") {
 		n, unit = m.Work.MultiplyAdds, "/s"
 	}
 	text := short(float64(n) / m.Median)
@@ -367,7 +369,7 @@ func roofline(head [2]string, records []*harness.Record) (figure, bool) {
 			switch l.Name {
 			case "read":
 				read = max(read, l.Rate)
-			case "multiply_add":
+			case "multiply_add", "multiply_add_int8":
 				flat = max(flat, l.Rate)
 			}
 		}
