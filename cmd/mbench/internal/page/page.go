@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -362,7 +363,8 @@ func limitRate(m *harness.Measured, limit string) string {
 func roofline(head [2]string, records []*harness.Record) (figure, bool) {
 	p := plot{x: "multiply-adds per byte that must be read", y: "multiply-adds per second", logX: true, logY: true, loose: true}
 	t := harness.Table{Columns: []harness.Column{{Name: "op"}, {Name: "scenario"}, {Name: "multiply-adds/byte", Numeric: true}, {Name: "multiply-adds/s", Numeric: true}}}
-	var read, flat float64
+	var read float64
+	flat := map[string]float64{}
 	at := map[string]int{}
 	for _, r := range records {
 		for _, l := range r.Limits {
@@ -370,7 +372,7 @@ func roofline(head [2]string, records []*harness.Record) (figure, bool) {
 			case "read":
 				read = max(read, l.Rate)
 			case "multiply_add", "multiply_add_int8":
-				flat = max(flat, l.Rate)
+				flat[l.Name] = max(flat[l.Name], l.Rate)
 			}
 		}
 		for i := range r.Sides {
@@ -394,10 +396,12 @@ func roofline(head [2]string, records []*harness.Record) (figure, bool) {
 			t.Rows = append(t.Rows, []string{r.Op, joined(m.Name, scenario(r)), fmt.Sprintf("%.3g", d.x), short(d.y)})
 		}
 	}
-	if read == 0 || flat == 0 || len(p.series) == 0 {
+	if read == 0 || len(flat) == 0 || len(p.series) == 0 {
 		return figure{}, false
 	}
-	p.roofs = []roof{{read, flat}}
+	for _, name := range slices.Sorted(maps.Keys(flat)) {
+		p.roofs = append(p.roofs, roof{read, flat[name]})
+	}
 	title := fmt.Sprintf("Roofline of sweep %s on %s", head[1], head[0])
 	p.label = title + ". The numbers are in the table below."
 	return figure{Title: title, Caption: "The bent line is the limit: read bandwidth on the left, arithmetic on the right. A mark is one side of a scenario.", Chart: p.draw(), Legend: p.legend(), Table: t}, true
