@@ -1,0 +1,3 @@
+#pragma once
+
+inline float scaled(float x, float by) { return x * by; }
