@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"minfer/metal/msl/ir"
 	"minfer/metal/mtl"
@@ -114,14 +116,18 @@ type execution struct {
 	ring     *mtl.Ring
 	check    *san.Checker
 	counters func(*mtl.Dispatch, interp.Counters)
-	index    map[*dispatch]int
+	index    map[*dispatch]int // of the sanitizer
+	stop     atomic.Bool       // the context is done
 }
 
 func (cb *CommandBuffer) execution(s schedule, ring *mtl.Ring) *execution {
-	e := &execution{cb: cb, schedule: s, ring: ring, index: map[*dispatch]int{}}
-	for _, w := range cb.work {
-		if w.dispatch != nil {
-			e.index[w.dispatch] = len(e.index)
+	e := &execution{cb: cb, schedule: s, ring: ring}
+	if cb.device.o.Mode != san.Off {
+		e.index = map[*dispatch]int{}
+		for _, w := range cb.work {
+			if w.dispatch != nil {
+				e.index[w.dispatch] = len(e.index)
+			}
 		}
 	}
 	e.check = san.New(cb.device.o.Mode, san.Options{Source: cb.sourceLine})
@@ -146,16 +152,16 @@ func (cb *CommandBuffer) sourceLine(file string, line int) string {
 
 // all runs the intervals between barriers one after another.
 func (e *execution) all(ctx context.Context) error {
-	var interval []work
-	for _, w := range append(e.cb.work, work{}) {
-		if !w.barrier() {
-			interval = append(interval, w)
+	defer context.AfterFunc(ctx, func() { e.stop.Store(true) })()
+	first := 0
+	for i := 0; i <= len(e.cb.work); i++ {
+		if i < len(e.cb.work) && !e.cb.work[i].barrier() {
 			continue
 		}
-		if err := e.interval(ctx, interval); err != nil {
+		if err := e.interval(ctx, e.cb.work[first:i]); err != nil {
 			return err
 		}
-		interval = interval[:0]
+		first = i + 1
 	}
 	e.check.Finish()
 	for _, f := range e.cb.inspect {
@@ -172,6 +178,9 @@ func (e *execution) interval(ctx context.Context, all []work) error {
 			reversed = append(reversed, all[i])
 		}
 		all = reversed
+	}
+	if e.check.Mode() == san.Off {
+		return e.unchecked(ctx, all)
 	}
 	launches := make([]*launch, len(all))
 	var announced []*san.Dispatch
@@ -201,6 +210,23 @@ func (e *execution) interval(ctx context.Context, all []work) error {
 	return nil
 }
 
+// unchecked is interval without a sanitizer.
+func (e *execution) unchecked(ctx context.Context, all []work) error {
+	for _, w := range all {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if w.copy != nil {
+			e.copy(w.copy, nil)
+			continue
+		}
+		if err := e.dispatch(ctx, w.dispatch, e.prepare(w.dispatch)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // launch is a dispatch as interpreter and sanitizer see it.
 type launch struct {
 	interp.Launch
@@ -217,46 +243,63 @@ func (e *execution) prepare(d *dispatch) *launch {
 		Seed:             e.schedule.seed,
 		Reverse:          e.schedule.reverse,
 		Threads:          e.cb.device.o.Threads,
+		Stop:             &e.stop,
 	}}
 	if e.check.Mode() == san.Chaos {
 		// What a race leaves in memory must depend on the schedule alone.
 		l.Threads = 1
 	}
-	w := &san.Dispatch{Index: e.index[d], Label: d.Label, Kernel: f, ThreadgroupBytes: d.ThreadgroupMemory, Threads: l.Threadgroup}
+	l.Grid = [3]int{d.Threadgroups.X, d.Threadgroups.Y, d.Threadgroups.Z}
 	if l.Ragged {
 		l.Grid = [3]int{d.Threads.X, d.Threads.Y, d.Threads.Z}
-		for i, n := range l.Grid {
-			w.Threadgroups[i] = (n + l.Threadgroup[i] - 1) / l.Threadgroup[i]
-		}
-	} else {
-		l.Grid = [3]int{d.Threadgroups.X, d.Threadgroups.Y, d.Threadgroups.Z}
-		w.Threadgroups = l.Grid
 	}
-	bound := map[int]*mtl.Binding{}
-	for i := range d.Bindings {
-		bound[d.Bindings[i].Index] = &d.Bindings[i]
+	bound := func(index int) *mtl.Binding {
+		return &d.Bindings[slices.IndexFunc(d.Bindings, func(b mtl.Binding) bool { return b.Index == index })]
 	}
 	for i, p := range f.Params {
 		if p.Kind == ir.ThreadgroupParam {
 			l.ThreadgroupBytes[i] = d.ThreadgroupMemory[p.Index]
 			continue
 		}
-		b := bound[p.Index]
+		b := bound(p.Index)
 		if b.Buffer == nil {
 			// Inline bytes get a fresh allocation: misaligned constants would be the
 			// host's fault and nobody's finding.
 			data := mem.Aligned(len(b.Bytes))
 			copy(data, b.Bytes)
 			l.Windows[i] = mem.Window{Buffer: mem.Wrap(data, p.Name), Length: len(data), ReadOnly: true, Name: b.Name}
-			w.Bindings = append(w.Bindings, san.Binding{Param: i, Length: len(data)})
 			continue
 		}
-		m := b.Buffer.(*Buffer).mem
-		l.Windows[i] = mem.Window{Buffer: m, Offset: b.Offset, Length: b.Length, ReadOnly: p.ReadOnly || b.Access == mtl.Read, Name: b.Name}
-		w.Bindings = append(w.Bindings, san.Binding{Param: i, Buffer: m.San, Offset: b.Offset, Length: b.Length, Output: b.Access == mtl.Output, Name: b.Name})
+		l.Windows[i] = mem.Window{Buffer: b.Buffer.(*Buffer).mem, Offset: b.Offset, Length: b.Length, ReadOnly: p.ReadOnly || b.Access == mtl.Read, Name: b.Name}
 	}
-	l.watched = w
+	if e.check.Mode() != san.Off {
+		l.watched = e.watched(d, l, bound)
+	}
 	return l
+}
+
+// watched is the launch as the sanitizer sees it.
+func (e *execution) watched(d *dispatch, l *launch, bound func(index int) *mtl.Binding) *san.Dispatch {
+	f := d.pipeline.program.Func()
+	w := &san.Dispatch{Index: e.index[d], Label: d.Label, Kernel: f, ThreadgroupBytes: d.ThreadgroupMemory, Threads: l.Threadgroup, Threadgroups: l.Grid}
+	if l.Ragged {
+		for i, n := range l.Grid {
+			w.Threadgroups[i] = (n + l.Threadgroup[i] - 1) / l.Threadgroup[i]
+		}
+	}
+	for i, p := range f.Params {
+		if p.Kind == ir.ThreadgroupParam {
+			continue
+		}
+		window := &l.Windows[i]
+		b := bound(p.Index)
+		if b.Buffer == nil {
+			w.Bindings = append(w.Bindings, san.Binding{Param: i, Length: window.Length})
+			continue
+		}
+		w.Bindings = append(w.Bindings, san.Binding{Param: i, Buffer: window.Buffer.San, Offset: b.Offset, Length: b.Length, Output: b.Access == mtl.Output, Name: b.Name})
+	}
+	return w
 }
 
 // memory is the content of one of the bound buffers.

@@ -1,6 +1,8 @@
 package interp
 
 import (
+	"sync/atomic"
+
 	"minfer/metal/mtl/soft/mem"
 	"minfer/metal/mtl/soft/san"
 )
@@ -29,7 +31,11 @@ type Launch struct {
 	Seed uint64
 	// Reverse runs threadgroups and simdgroups in descending order.
 	Reverse bool
-	// Threads is the number of threadgroups that run at a time, at least 1.
+	// Stop, where not nil, ends the launch when it is set: the caller sets it when
+	// the context of Run is done, which saves Run to watch it.
+	Stop *atomic.Bool
+	// Threads is the number of threadgroups that run at a time, at least 1;
+	// small launches run on one.
 	// Kernels whose atomics' results depend on the order run on one.
 	Threads int
 }

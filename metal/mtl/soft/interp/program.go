@@ -3,6 +3,7 @@ package interp
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"minfer/metal/msl/ir"
 	"minfer/metal/mtl/soft/lane"
@@ -35,6 +36,9 @@ type Program struct {
 	// fast is the form without a sanitizer; a program that is one has none.
 	fast  func() (*Program, error)
 	slots []objectSlot
+
+	idle         sync.Pool    // workers between launches
+	perSimdgroup atomic.Int64 // instructions of the last launch; 0 before
 
 	ordered bool // threadgroups must run in order for results to be defined
 }

@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -82,13 +83,19 @@ func (p *Program) Run(ctx context.Context, l *Launch) (Counters, error) {
 	if p.ordered || l.San != nil && l.San.Ordered() {
 		threads = 1
 	}
-	var stop atomic.Bool
-	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
+	if threads > 1 && p.cost(l, total) < worthThreads {
+		threads = 1
+	}
+	stop := l.Stop
+	if stop == nil {
+		stop = new(atomic.Bool)
+		defer context.AfterFunc(ctx, func() { stop.Store(true) })()
+	}
 
 	order := l.order(total)
 	workers := make([]*worker, threads)
 	for i := range workers {
-		workers[i] = p.newWorker(l, g, i, &stop)
+		workers[i] = p.worker(l, g, i, stop)
 	}
 	// Threadgroups are handed out one by one; a worker's share does not matter.
 	var next atomic.Int64
@@ -126,10 +133,33 @@ func (p *Program) Run(ctx context.Context, l *Launch) (Counters, error) {
 	if f := fault.Load(); f != nil {
 		return sum, f
 	}
+	if sum.Simdgroups > 0 {
+		p.perSimdgroup.Store(sum.Instructions/sum.Simdgroups + 1)
+	}
+	for _, w := range workers {
+		p.keep(w)
+	}
 	if err := ctx.Err(); err != nil && stop.Load() {
 		return sum, err
 	}
 	return sum, nil
+}
+
+// worthThreads is the number of instructions from which on a launch is worth the
+// wake-up of another thread: some tens of microseconds.
+const worthThreads = 16 << 10
+
+// cost guesses the instructions of a launch from the last one; the first is large.
+func (p *Program) cost(l *Launch, groups int) int64 {
+	per := p.perSimdgroup.Load()
+	if per == 0 {
+		return worthThreads
+	}
+	sgs := int64(groups) * int64((l.Threadgroup[0]*l.Threadgroup[1]*l.Threadgroup[2]+31)/32)
+	if sgs > worthThreads {
+		return sgs
+	}
+	return sgs * min(per, worthThreads)
 }
 
 // FaultError is a panic of the interpreter itself: a mistake in this package, not
@@ -204,14 +234,27 @@ func (l *Launch) order(total int) func(int) int {
 	return func(n int) int { return n }
 }
 
-func (p *Program) newWorker(l *Launch, g shape, index int, stop *atomic.Bool) *worker {
-	w := &worker{p: p, l: l, grid: g, stop: stop}
+// keep takes a worker back for another launch. Those of a sanitizer start fresh.
+func (p *Program) keep(w *worker) {
+	if w.san != nil {
+		return
+	}
+	clear(w.objs)
+	w.l, w.stop = nil, nil
+	p.idle.Put(w)
+}
+
+// worker gives a worker that is ready for the launch.
+func (p *Program) worker(l *Launch, g shape, index int, stop *atomic.Bool) *worker {
+	w := &worker{p: p}
 	if l.San != nil {
 		w.san = l.San.Worker(index)
+	} else if old, ok := p.idle.Get().(*worker); ok {
+		w = old
 	}
+	w.l, w.grid, w.stop, w.cnt = l, g, stop, Counters{}
 	f := p.f
-	w.objs = make([]object, 1, 1+len(f.Params)+len(f.Statics)+len(f.Allocas)+len(f.Tables))
-	w.objs[0] = object{ptr: unsafe.Pointer(&zeroLanes)}
+	w.objs = append(slices.Grow(w.objs[:0], 1+len(f.Params)+len(f.Statics)+len(f.Allocas)+len(f.Tables)), object{ptr: unsafe.Pointer(&zeroLanes)})
 	sanOf := func(list []*san.Object, i int) *san.Object {
 		if i < len(list) {
 			return list[i]
@@ -224,19 +267,23 @@ func (p *Program) newWorker(l *Launch, g shape, index int, stop *atomic.Bool) *w
 	}
 	// Threadgroup memory: arguments at multiples of 16, then variables.
 	bytes := 0
-	var places []int
 	for i, x := range f.Params {
-		places = append(places, bytes)
 		if x.Kind == ir.ThreadgroupParam {
 			bytes += (l.ThreadgroupBytes[i] + 15) &^ 15
 		}
 	}
-	w.tg = mem.Aligned(bytes + p.staticBytes + 64)
+	if n := bytes + p.staticBytes + 64; n <= cap(w.tg) {
+		w.tg = w.tg[:n]
+	} else {
+		w.tg = mem.Aligned(n)
+	}
 	tg := unsafe.Pointer(unsafe.SliceData(w.tg))
+	at := tg
 	for i, x := range f.Params {
 		o := object{ptr: unsafe.Pointer(&zeroLanes), san: sanOf(params, i)}
 		if x.Kind == ir.ThreadgroupParam {
-			o.ptr, o.size = unsafe.Add(tg, places[i]), int64(l.ThreadgroupBytes[i])
+			o.ptr, o.size = at, int64(l.ThreadgroupBytes[i])
+			at = unsafe.Add(at, (l.ThreadgroupBytes[i]+15)&^15)
 		} else if b := l.Windows[i]; b.Buffer != nil && b.Length > 0 {
 			d := b.Bytes()
 			o.ptr, o.size = unsafe.Pointer(unsafe.SliceData(d)), int64(len(d))
@@ -260,43 +307,36 @@ func (p *Program) newWorker(l *Launch, g shape, index int, stop *atomic.Bool) *w
 		w.objs = append(w.objs, o)
 	}
 	n := (g.tg[0]*g.tg[1]*g.tg[2] + 31) / 32
-	w.sgs = make([]simdgroup, n)
-	for i := range w.sgs {
-		s := &w.sgs[i]
-		s.index = i
-		s.frame = p.newFrame()
-		s.base = unsafe.Pointer(unsafe.SliceData(s.frame))
-		if w.san != nil {
-			s.shadow = mem.Aligned((p.frame/2 + 63) &^ 63)
-			s.poisons = unsafe.Pointer(unsafe.SliceData(s.shadow))
-		}
-		s.private = make([]byte, p.allocaWords*128)
-		for _, c := range p.consts {
-			switch c.kind {
-			case cScalar:
-				*s.u64(c.off) = c.bits
-			case cVec:
-				lane.Fill32(s.vec(c.off), uint32(c.bits))
-			default:
-				lane.Fill64(s.wide(c.off), c.bits)
-			}
-		}
+	for len(w.sgs) < n {
+		w.sgs = append(w.sgs, p.newSimdgroup(len(w.sgs), w.san != nil))
+	}
+	for i := range w.sgs[:n] {
 		for _, o := range p.slots {
-			*s.u64(o.off) = uint64(uintptr(w.objs[o.obj].ptr))
-			*s.u64(o.off + 8) = uint64(w.objs[o.obj].size)
+			*w.sgs[i].u64(o.off) = uint64(uintptr(w.objs[o.obj].ptr))
+			*w.sgs[i].u64(o.off + 8) = uint64(w.objs[o.obj].size)
 		}
 	}
 	return w
 }
 
-// newFrame gives a zeroed frame, one of an earlier launch if there is: frames are
-// most of what a launch allocates.
-func (p *Program) newFrame() []byte {
-	if f, ok := p.frames.Get().(*[]byte); ok {
-		clear(*f)
-		return *f
+func (p *Program) newSimdgroup(index int, poison bool) simdgroup {
+	s := simdgroup{index: index, frame: mem.Aligned(p.frame), private: make([]byte, p.allocaWords*128)}
+	s.base = unsafe.Pointer(unsafe.SliceData(s.frame))
+	if poison {
+		s.shadow = mem.Aligned((p.frame/2 + 63) &^ 63)
+		s.poisons = unsafe.Pointer(unsafe.SliceData(s.shadow))
 	}
-	return mem.Aligned(p.frame)
+	for _, c := range p.consts {
+		switch c.kind {
+		case cScalar:
+			*s.u64(c.off) = c.bits
+		case cVec:
+			lane.Fill32(s.vec(c.off), uint32(c.bits))
+		default:
+			lane.Fill64(s.wide(c.off), c.bits)
+		}
+	}
+	return s
 }
 
 // threadgroup runs the n-th threadgroup of the grid.
@@ -332,7 +372,17 @@ func (w *worker) threadgroup(n int) {
 		rnd = rand.New(rand.NewPCG(w.l.Seed, uint64(n)+2))
 	}
 	for {
-		for _, i := range w.turns(count, rnd) {
+		var random []int
+		if rnd != nil {
+			random = rnd.Perm(count)
+		}
+		for i := range count {
+			switch {
+			case random != nil:
+				i = random[i]
+			case w.l.Reverse:
+				i = count - 1 - i
+			}
 			if s := &sgs[i]; s.state == running {
 				s.run(w)
 				if s.state == stopped {
@@ -344,21 +394,6 @@ func (w *worker) threadgroup(n int) {
 			return
 		}
 	}
-}
-
-// turns is the order of the simdgroups up to the next barrier.
-func (w *worker) turns(n int, rnd *rand.Rand) []int {
-	var t []int
-	if rnd != nil {
-		return rnd.Perm(n)
-	}
-	for i := range n {
-		if w.l.Reverse {
-			i = n - 1 - i
-		}
-		t = append(t, i)
-	}
-	return t
 }
 
 // barrier is where no simdgroup can run on: all that have not ended wait. It is
