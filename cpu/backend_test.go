@@ -338,3 +338,41 @@ func TestBatchMatMulViewPermute(t *testing.T) {
 		}
 	}
 }
+
+// A long window of one token, whose heads the threads share, gives the same bits as
+// one thread and as a batch, and at level H as kernels of one head at a time.
+func TestAttentionShared(t *testing.T) {
+	const heads, headsKV, hd, hdV, n = 6, 2, 64, 32, 1500
+	rng := rand.New(rand.NewPCG(5, 5))
+	k, v := randFloats(rng, n*headsKV*hd), randFloats(rng, n*headsKV*hdV)
+	q := randFloats(rng, 2*heads*hd)
+	pos := make([]int32, n)
+	for i := range pos {
+		pos[i] = int32(i)
+	}
+	for _, typ := range []gguf.Type{gguf.F32, gguf.F16} {
+		byLevel := map[cpu.Level][]byte{}
+		for _, o := range []cpu.Options{{Threads: 1, Level: cpu.AVX2}, {Threads: 1}, {Threads: 3}, {Threads: 1, Level: cpu.AVX512}, {Threads: 3, Level: cpu.AVX512}} {
+			if !slices.Contains(cpu.Levels(), o.Level) && o.Level != cpu.Auto {
+				continue
+			}
+			b := newBackend(t, o)
+			kv := newKV(t, b, typ, n, headsKV*hd, headsKV*hdV)
+			for side, x := range map[graph.KVSide][]float32{graph.KVKey: k, graph.KVValue: v} {
+				_, err := exec(t, b, graph.Node{Op: graph.KvcacheStore, Type: typ, Shape: graph.Mat(len(x)/n, n), Attr: graph.Attr{KV: side}}, kv, floats(graph.Mat(len(x)/n, n), x), ints(pos...))
+				require.NoError(t, err)
+			}
+			at := graph.Attr{HeadDim: hd, NHead: heads, NHeadKV: headsKV, Scale: 0.125, NKV: n}
+			window := value{typ, graph.Mat(kv.KWidth, n), nil}
+			both, err := exec(t, b, graph.Node{Op: graph.Attn, Shape: graph.Mat(heads*hdV, 2), Attr: at}, kv, floats(graph.Mat(heads*hd, 2), q), window, window, ints(n-1, n-3))
+			require.NoError(t, err)
+			one, err := exec(t, b, graph.Node{Op: graph.Attn, Shape: graph.Mat(heads*hdV, 1), Attr: at}, kv, floats(graph.Mat(heads*hd, 1), q[:heads*hd]), window, window, ints(n-1))
+			require.NoError(t, err)
+			require.Equal(t, both[:len(one)], one, "%v %v", typ, o)
+			if want, ok := byLevel[b.Level()]; ok {
+				require.Equal(t, want, both, "%v %v", typ, o)
+			}
+			byLevel[b.Level()] = both
+		}
+	}
+}

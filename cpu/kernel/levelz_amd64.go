@@ -35,10 +35,33 @@ var avx512 = sync.OnceValue(func() *Table {
 	} else {
 		set(gguf.BF16, perRow(dotBF16Z), nil)
 	}
-	t.AttnVF32 = attnVF32Z
-	t.AttnVF16 = attnVF16Z
+	t.AttnVF32, t.AttnVF16 = attnVVectorF32Z, attnVVectorF16Z
+	t.Attention = attentionZ.kernels()
 	return &t
 })
+
+// attnVVectorF32Z is for callers that have one head: whole parts of its channels,
+// and the plain Go kernel for the rest.
+func attnVVectorF32Z(dst []float32, v []byte, stride int, p []float32, n int, scratch []float32) {
+	full := len(dst) / attnChannels * attnChannels
+	for c := 0; c < full; c += attnChannels {
+		attentionZ.values(dst[c:], 0, v[4*c:], stride, false, p, 0, 1, n, scratch)
+	}
+	attnVF32Z(dst[full:], v[4*full:], stride, p, n, scratch)
+}
+
+func attnVVectorF16Z(dst []float32, v []byte, stride int, p []float32, n int, scratch []float32) {
+	full := len(dst) / attnChannels * attnChannels
+	if full > 0 {
+		rounded := make([]float32, (n+15)&^15)
+		copy(rounded, p[:n])
+		roundHalves(rounded)
+		for c := 0; c < full; c += attnChannels {
+			attentionZ.values(dst[c:], 0, v[2*c:], stride, true, rounded, 0, 1, n, scratch)
+		}
+	}
+	attnVF16Z(dst[full:], v[2*full:], stride, p, n, scratch)
+}
 
 // matVecBF16Z sums the accumulators' sums of each row, and the tail.
 func matVecBF16Z(dst []float32, w []byte, stride int, act []byte, n int) {

@@ -113,6 +113,9 @@ type Table struct {
 	// Lanes*len(dst) elements and its content is unspecified before and after.
 	AttnVF32 func(dst []float32, v []byte, stride int, p []float32, n int, scratch []float32)
 	AttnVF16 func(dst []float32, v []byte, stride int, p []float32, n int, scratch []float32)
+	// Attention may be nil; where it is not, it is the fastest for the shapes that it
+	// takes.
+	Attention *Attention
 }
 
 // Generic returns the plain Go kernels: the AVX2 level's bits on any CPU.

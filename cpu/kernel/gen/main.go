@@ -24,6 +24,7 @@ import (
 
 var families = map[string]func(){
 	"attn":     attnFamily,
+	"attn512":  attn512Family,
 	"exp":      expFamily,
 	"exp512":   exp512Family,
 	"float":    floatFamily,
