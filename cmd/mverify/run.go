@@ -60,6 +60,9 @@ type flags struct {
 	suites, devices, tier, filter, shard string
 	model, cases, format, out, mode      string
 	llama, variant, hfVocab              string
+	golden, prompts                      string
+	tokens                               int
+	update                               bool
 	seed                                 uint64
 	list, failFast, verbose, version     bool
 }
@@ -83,6 +86,10 @@ func (f *flags) register(s cli.Streams) *pflag.FlagSet {
 	set.StringVar(&f.llama, "llama", "", "directory of llama.cpp's shared libraries: a live oracle (also MINFER_LLAMA_LIB)")
 	set.StringVar(&f.variant, "llama-variant", "haswell", "which libggml-cpu of that directory to load")
 	set.StringVar(&f.hfVocab, "hf-vocab", "", "folder of a Hugging Face tokenizer.json for the suite tokenizer")
+	set.StringVar(&f.golden, "golden", "", "suite greedy: the text must be that of this file, which --update writes")
+	set.BoolVar(&f.update, "update", false, "with --golden: write the file again, for review")
+	set.StringVar(&f.prompts, "prompts", "", "with --golden: prompts to continue, one a line; without it those of the file, or the suite's")
+	set.IntVar(&f.tokens, "tokens", 0, "with --golden: tokens of each continuation; without it as many as in the file, or 64")
 	set.BoolVar(&f.version, "version", false, "print the version")
 	return set
 }
@@ -133,6 +140,15 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	}
 	if f.cases != "" && (len(chosen) != 1 || chosen[0].Name() != ops.Suite{}.Name()) {
 		return 0, fmt.Errorf("--cases %s: its lines are op cases: want --suite ops, not %q", f.cases, f.suites)
+	}
+	gate, err := f.gate(chosen, levers)
+	if err != nil {
+		return 0, err
+	}
+	if gate != nil {
+		for i := range each {
+			each[i] = []suites.Suite{gate}
+		}
 	}
 	if f.list && f.format != "text" {
 		return 0, fmt.Errorf("--format %q: --list prints identities, one to a line: want no --format", f.format)
@@ -199,6 +215,13 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if gate != nil && f.update {
+		if report.Count(harness.Pass) < report.Selected || report.Selected == 0 {
+			fmt.Fprintf(s.Stderr, "mverify: %s is as it was: not every continuation was made\n", f.golden)
+		} else if err := f.writeGolden(s, gate); err != nil {
+			return 0, err
+		}
+	}
 	if report.Selected == 0 {
 		fmt.Fprintln(s.Stderr, "mverify: no case was selected: nothing ran")
 	}
@@ -217,6 +240,9 @@ func (f *flags) environments(levers lever.Levers, devices []string) ([]target, s
 		return nil, "", fmt.Errorf("unknown format %q: want one of %s", f.format, strings.Join(harness.Formats, ", "))
 	}
 	mode := san.Strict
+	if f.golden != "" {
+		mode = san.Off // what is compared is the text
+	}
 	if f.mode != "" {
 		if !slices.Contains(devices, "soft") {
 			return nil, "", fmt.Errorf("--mode %s: device %s has no sanitizer: want --device soft", f.mode, f.devices)
@@ -226,7 +252,7 @@ func (f *flags) environments(levers lever.Levers, devices []string) ([]target, s
 		}
 	}
 	for _, v := range lever.All {
-		if value := v.Get(levers); f.devices != "cpu" && v.Kind == lever.KindLever && value != v.Get(lever.Default()) {
+		if value := v.Get(levers); f.devices != "cpu" && f.golden == "" && v.Kind == lever.KindLever && value != v.Get(lever.Default()) {
 			return nil, "", fmt.Errorf("%s=%s: on device %s the suites set the levers of each case themselves: unset it", v.Name, value, f.devices)
 		}
 	}
@@ -360,6 +386,8 @@ func (f *flags) rerun(c harness.Case) string {
 	add("--model", f.model, "")
 	add("--seed", strconv.FormatUint(f.seed, 10), "1")
 	add("--cases", f.cases, "")
+	add("--golden", f.golden, "")
+	add("--prompts", f.prompts, "")
 	add("--llama", f.llama, "")
 	add("--llama-variant", f.variant, "haswell")
 	add("--hf-vocab", f.hfVocab, "")
