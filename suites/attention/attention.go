@@ -125,6 +125,22 @@ func list(tier suites.Tier) []metalcase.Case {
 				&metalcase.Attention{HD: 128, Heads: 2, HeadsKV: 2, NKV: 33, Tokens: 1, Type: t, Levers: metalcase.Setting{"MINFER_ATTN_CHUNKS=" + chunks}})
 		}
 	}
+	// Each kernel of each type over several tiles, whose largest scores rise and fall,
+	// with tails, more than one head of a KV head, and cells that no row sees.
+	for _, hd := range []int{64, 128} {
+		for _, t := range types {
+			more := func(nkv, tokens int, s metalcase.Setting) {
+				cases = append(cases, &metalcase.Attention{HD: hd, Heads: 4, HeadsKV: 2, NKV: nkv, Spare: 2, Tokens: tokens, Type: t, Levers: s})
+			}
+			more(235, 1, metalcase.Setting{"MINFER_ATTN_CHUNKS=1"})
+			more(235, 1, settings[1])
+			more(99, 21, settings[0])
+			more(99, 21, settings[1])
+			more(235, 3, settings[2])
+		}
+	}
+	cases = append(cases, // more parts than a simdgroup has lanes
+		&metalcase.Attention{HD: 64, Heads: 2, HeadsKV: 1, NKV: 4131, Spare: 1, Tokens: 1, Type: gguf.F32, Levers: settings[1]})
 	for _, s := range settings {
 		cases = append(cases,
 			&metalcase.Attention{HD: 45, Heads: 3, HeadsKV: 3, NKV: 37, Tokens: 5, Type: gguf.F16, Levers: s},
