@@ -31,8 +31,8 @@ func TestBadUsage(t *testing.T) {
 	require.Equal(t, harness.ExitHeld, code, errs)
 
 	for _, c := range []struct{ args, want string }{
-		{"", "a command is needed: run, peers, synth, quantize, compare or merge (see --help)"},
-		{"walk", `unknown command "walk": want run, peers, synth, quantize, compare or merge (see --help)`},
+		{"", "a command is needed: run, peers, synth, quantize, compare, merge, report or results, or --sweep NAME (see --help)"},
+		{"walk", `unknown command "walk": want run, peers, synth, quantize, compare, merge, report or results, or --sweep NAME (see --help)`},
 		{"run", "--prompt TEXT is needed"},
 		{"run --prompt A B", `unexpected argument "B" (see --help)`},
 		{"run --prompt A --wrong", "unknown flag: --wrong"},
