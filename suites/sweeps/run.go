@@ -102,6 +102,9 @@ func (c *recorder) names() []string {
 // Run measures a scenario. A refusal by the device wraps ErrUnsupported. An
 // interrupted run gives no record and the context's error.
 func (r *Runner) Run(ctx context.Context, s Scenario) (*harness.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	rec := &harness.Record{Provenance: s.env.Provenance, Sweep: s.Sweep, Op: s.Op, Params: s.Params, Lever: s.Lever, Differs: s.Differs}
 	rec.Provenance.Device = s.env.Device.Name
 	if s.env.Tally != nil {
