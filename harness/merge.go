@@ -63,8 +63,11 @@ func MergeReports(files []ReportFile, force bool) (merged *Report, warnings []st
 	merged = &Report{}
 	var hosts []string
 	for i, f := range files {
-		p := part{name: f.Name}
+		p := part{name: f.Name, models: map[string]string{}}
 		p.add(f.Report.Provenance)
+		if name, hash, ok := strings.Cut(f.Report.Provenance.Model, " "); ok {
+			p.models[name] = hash
+		}
 		parts = append(parts, p)
 		for _, r := range f.Report.Results {
 			key := r.name(true) // one run may have a case on several devices

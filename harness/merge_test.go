@@ -116,6 +116,9 @@ func TestMergeReports(t *testing.T) {
 		got, _, err = MergeReports(files, false)
 		require.NoError(t, err)
 		require.Equal(t, ExitFailed, got.ExitCode())
+		files[1].Report.Provenance.Model, files[2].Report.Provenance.Model = "m.gguf aa", "m.gguf bb"
+		_, _, err = MergeReports(files, false)
+		require.EqualError(t, err, "mixed models: m.gguf is aa in r2, bb in r3: want one file (--force joins them all the same)")
 		files[2].Report.Provenance.Commit = "x"
 		_, _, err = MergeReports(files, false)
 		require.EqualError(t, err, "mixed commits: 0123abc in r1, x in r3: want one (--force joins them all the same)")

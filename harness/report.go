@@ -19,6 +19,7 @@ type Provenance struct {
 	Device  string `json:"device"`           // what ran the cases; of several, in the order they ran
 	Oracle  string `json:"oracle,omitempty"` // library version, variant and glibc, where one took part
 	Levers  string `json:"levers,omitempty"` // those set, as NAME=value
+	Model   string `json:"model,omitempty"`  // name and SHA-256 of a file to verify with, where one was given
 }
 
 // Report is the outcome of a run.

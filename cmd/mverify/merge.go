@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -66,4 +69,18 @@ func mergeCommand(_ context.Context, s cli.Streams, args []string) (int, error) 
 	}
 	fmt.Fprintf(s.Stderr, "mverify: %s of %d reports\n", report.Summary(), len(files))
 	return report.ExitCode(), nil
+}
+
+// modelHash names a model file by content: "base.gguf" and its SHA-256.
+func modelHash(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return fmt.Sprintf("%s %x", strings.ReplaceAll(filepath.Base(path), " ", "_"), h.Sum(nil)), nil
 }

@@ -207,6 +207,12 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	report, err := runner.Run(ctx, all)
 	report.Provenance = cli.Provenance(s, "mverify", args, ran)
 	report.Provenance.Oracle = oracle
+	if f.model != "" {
+		var unread error
+		if report.Provenance.Model, unread = modelHash(f.model); unread != nil {
+			return 0, unread
+		}
+	}
 	if err == nil || len(report.Results) > 0 {
 		if err := errors.Join(report.Write(out, f.format, f.verbose), closeOut()); err != nil {
 			return 0, err
