@@ -96,16 +96,14 @@ func sweepCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	}
 	defer os.RemoveAll(temp)
 	var list []sweeps.Scenario
-	for i, name := range f.devs {
+	for _, name := range f.devs {
 		env, err := f.environment(s, args, name, temp)
 		if err != nil {
 			return 0, err
 		}
 		defer env.Close()
-		if i == 0 || env.Tally != nil {
-			if f.options.Levers.DisableMPS && name != "cpu" {
-				fmt.Fprintln(s.Stderr, metal.DisabledLine)
-			}
+		if f.options.Levers.DisableMPS && name != "cpu" {
+			fmt.Fprintln(s.Stderr, metal.DisabledLine)
 		}
 		more, err := sweeps.List(env, f.names, f.options)
 		if err != nil {
