@@ -235,13 +235,13 @@ func interval(ratio, lo, hi float64) string {
 // levers is a forest plot for each device and sweep.
 func levers(records []harness.Record) section {
 	s := section{ID: "levers", Title: "What each lever does",
-		Intro: "Both sides of a lever run interleaved in one process. A mark is the time of B over the time of A, the bar its 95 % interval: left of the line at 1, B is faster. Where the bar touches the line, no difference is shown, and the mark is hollow. A speed-up counts only if the outputs agree.",
+		Intro: "Both sides of a lever run interleaved in one process. A mark is the time of B over the time of A, the bar its 95 % interval: left of the line at 1, B is faster. Where the bar touches the line, no difference is shown, and the mark is hollow. A speed-up counts only if the outputs agree. The times of a software device say nothing about a GPU: its instructions, which have no noise, are given as a ratio too.",
 		Empty: "No record compares two sides."}
 	heads, of := groups(records, func(r *harness.Record) bool { return r.AB != nil })
 	for _, head := range heads {
 		var rows []row
 		common, rest := shared(of[head])
-		t := harness.Table{Columns: []harness.Column{{Name: "A"}, {Name: "B"}, {Name: "scenario"}, {Name: "time A", Numeric: true}, {Name: "time B", Numeric: true}, {Name: "B/A", Numeric: true}, {Name: "interval", Numeric: true}, {Name: "difference"}, {Name: "same text"}}}
+		t := harness.Table{Columns: []harness.Column{{Name: "A"}, {Name: "B"}, {Name: "scenario"}, {Name: "time A", Numeric: true}, {Name: "time B", Numeric: true}, {Name: "B/A", Numeric: true}, {Name: "interval", Numeric: true}, {Name: "difference"}, {Name: "instructions B/A", Numeric: true}, {Name: "same text"}}}
 		for _, r := range of[head] {
 			ab := r.AB
 			x := row{label: sidesText(r), detail: rest(r), mid: ab.Ratio, lo: ab.Lo, hi: ab.Hi, shown: ab.Differs()}
@@ -255,6 +255,12 @@ func levers(records []harness.Record) section {
 			default:
 				verdict = "B slower"
 			}
+			a, b := r.Sides[0].Counters, r.Sides[1].Counters
+			instructions := ""
+			if a != nil && b != nil && a.Instructions > 0 {
+				instructions = fmt.Sprintf("%.3f", float64(b.Instructions)/float64(a.Instructions))
+				x.value += ", instructions " + instructions
+			}
 			if f := fault(r); f != "" {
 				x.fault = true
 				x.value += ", " + f
@@ -267,7 +273,7 @@ func levers(records []harness.Record) section {
 			if same == "" {
 				same = "not generated"
 			}
-			t.Rows = append(t.Rows, []string{r.Sides[0].Name, r.Sides[1].Name, scenario(r), harness.SecondsText(ab.MedianA), harness.SecondsText(ab.MedianB), fmt.Sprintf("%.3f", ab.Ratio), fmt.Sprintf("%.3f to %.3f", ab.Lo, ab.Hi), verdict, same})
+			t.Rows = append(t.Rows, []string{r.Sides[0].Name, r.Sides[1].Name, scenario(r), harness.SecondsText(ab.MedianA), harness.SecondsText(ab.MedianB), fmt.Sprintf("%.3f", ab.Ratio), fmt.Sprintf("%.3f to %.3f", ab.Lo, ab.Hi), verdict, instructions, same})
 		}
 		title := fmt.Sprintf("Sweep %s on %s", head[1], head[0])
 		s.Figures = append(s.Figures, figure{Title: title, Caption: caption("Time of B over time of A with its 95 % interval; A → B", common),

@@ -50,9 +50,9 @@ func layoutRows(c *canvas, rows []row, top float64) rowsLayout {
 		l.tops = append(l.tops, y)
 		h := lineHeight * float64(len(label)+len(detail))
 		if c.narrow() {
-			h += lineHeight*float64(len(wrap(r.value, chars(width), 2))) + 24
+			h += lineHeight*float64(len(wrap(r.value, chars(width), 3))) + 24
 		} else {
-			h = max(h, lineHeight*float64(len(wrap(r.value, chars(c.w-l.values), 3))))
+			h = max(h, lineHeight*float64(len(wrap(r.value, chars(c.w-l.values), 4))))
 		}
 		y += h + 12
 	}
@@ -98,14 +98,14 @@ func (l *rowsLayout) draw(c *canvas, i int, r row) (y float64) {
 		class = "value muted"
 	}
 	if c.narrow() {
-		for _, s := range wrap(r.value, chars(c.w-8), 2) {
+		for _, s := range wrap(r.value, chars(c.w-8), 3) {
 			c.text(4, y, "start", class, s)
 			y += lineHeight
 		}
 		return y
 	}
 	v := top + 11
-	for _, s := range wrap(r.value, chars(c.w-l.values), 3) {
+	for _, s := range wrap(r.value, chars(c.w-l.values), 4) {
 		c.text(l.values, v, "start", class, s)
 		v += lineHeight
 	}

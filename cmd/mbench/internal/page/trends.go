@@ -39,6 +39,7 @@ type curve struct {
 	series
 	unit  string
 	words map[string]string // by name of the property
+	kinds []string          // kernels that ran, where they say more than the setting
 	rows  [][]string
 }
 
@@ -105,6 +106,9 @@ func against(records []harness.Record, a axisSection) section {
 			if slices.ContainsFunc(c.dots, func(o dot) bool { return o.x == x }) {
 				continue
 			}
+			if k := variants(m); !slices.Contains(c.kinds, k) {
+				c.kinds = append(c.kinds, k)
+			}
 			c.dots = append(c.dots, d)
 			c.rows = append(c.rows, []string{r.Param(key), m.RateText(), harness.SecondsText(m.Median)})
 		}
@@ -139,23 +143,74 @@ func split(curves []*curve, cut []string, always int) []curveChart {
 		}
 		return out
 	}
-	var order []string
-	parts := map[string][]*curve{}
-	for _, c := range curves {
-		k := c.words[cut[0]]
-		if always > 0 {
-			k += "\x00" + c.unit
-		}
-		if parts[k] == nil {
-			order = append(order, k)
-		}
-		parts[k] = append(parts[k], c)
+	next := 0
+	if always <= 0 {
+		next = bestCut(curves, cut)
 	}
 	var out []curveChart
-	for _, k := range order {
-		out = append(out, split(parts[k], cut[1:], always-1)...)
+	for _, part := range parts(curves, cut[next], always > 0) {
+		out = append(out, split(part, slices.Delete(slices.Clone(cut), next, next+1), always-1)...)
 	}
 	return out
+}
+
+// parts are the curves by a property, and by unit, in order of first appearance.
+func parts(curves []*curve, property string, unit bool) (out [][]*curve) {
+	at := map[string]int{}
+	for _, c := range curves {
+		k := c.words[property]
+		if unit {
+			k += "\x00" + c.unit
+		}
+		i, ok := at[k]
+		if !ok {
+			i = len(out)
+			at[k] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], c)
+	}
+	return out
+}
+
+// bestCut is the property that leaves the fewest charts that can be read, else the
+// first that cuts at all.
+func bestCut(curves []*curve, cut []string) int {
+	best, fewest := 0, 0
+	for i, property := range cut {
+		p := parts(curves, property, false)
+		if len(p) < 2 {
+			continue
+		}
+		if slices.ContainsFunc(p, func(c []*curve) bool { return len(c) > mostSeries }) {
+			if fewest == 0 && best == 0 {
+				best = i
+			}
+			continue
+		}
+		if fewest == 0 || len(p) < fewest {
+			best, fewest = i, len(p)
+		}
+	}
+	return best
+}
+
+// variants are the kernels that a side ran, by what tells those of one op apart:
+// "flash_decode_64 + combine".
+func variants(m *harness.Measured) string {
+	var out []string
+	for _, id := range m.Pipelines {
+		words := strings.Fields(id)
+		if len(words) < 2 || words[0] != strings.Fields(m.Pipelines[0])[0] {
+			return ""
+		}
+		out = append(out, words[len(words)-1])
+	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	if len(out) > 3 {
+		return ""
+	}
+	return strings.Join(out, " + ")
 }
 
 func (c curveChart) figure(a axisSection, properties []string) figure {
@@ -191,6 +246,9 @@ func (c curveChart) figure(a axisSection, properties []string) figure {
 		x.name = strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), ", ")
 		if x.name == "" {
 			x.name = x.words["side"]
+		}
+		if len(x.kinds) == 1 && x.kinds[0] != "" {
+			x.name += ": " + x.kinds[0]
 		}
 		for i, d := range x.dots {
 			if least == 0 {
