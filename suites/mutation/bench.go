@@ -43,7 +43,7 @@ type entryPoint struct {
 // trial is a case of another suite.
 type trial struct {
 	harness.Case
-	took time.Duration // without a mutant
+	took time.Duration // in submits, without a mutant
 }
 
 // newBench runs all cases without a mutant: they must hold, and what they dispatch
@@ -51,6 +51,7 @@ type trial struct {
 func newBench(ctx context.Context, env *suites.Env, fsys fs.FS, from []suites.Suite) (*bench, error) {
 	b := &bench{fsys: fsys, state: &state{}, devices: map[int]*patched{}, entries: map[string][]*entryPoint{}, least: leastDeadline}
 	device := env.Device
+	device.Fast = nil
 	device.Open = func(threads int) (mtl.Device, error) { return b.open(env, threads) }
 	b.env = &suites.Env{Seed: env.Seed, Tier: suites.Quick, Device: device, Kernels: env.Kernels, Temp: env.Temp}
 	if err := b.listEntries(); err != nil {
@@ -72,7 +73,6 @@ func newBench(ctx context.Context, env *suites.Env, fsys fs.FS, from []suites.Su
 				return nil, err
 			}
 			b.state.reset(nil, suites.CheckedDeadline)
-			start := time.Now()
 			res, err := c.Run(ctx)
 			if err != nil {
 				return nil, fmt.Errorf("without a mutant: %s: %w", c.ID, err)
@@ -83,7 +83,7 @@ func newBench(ctx context.Context, env *suites.Env, fsys fs.FS, from []suites.Su
 			if res.Outcome == harness.Fail {
 				return nil, fmt.Errorf("without a mutant: %s fails: %s: want green cases before a fault is planted", c.ID, res.Reason)
 			}
-			t := &trial{Case: c, took: time.Since(start)}
+			t := &trial{Case: c, took: b.state.spent}
 			for key := range b.state.dispatched {
 				if e := by[key]; e != nil {
 					e.cases = append(e.cases, t)
@@ -217,11 +217,13 @@ func (b *bench) choose(m *Mutant, r *rand.Rand) (chosen *entryPoint, failed bool
 	return nil, false, nil
 }
 
-// leastDeadline bounds a case that is over in a moment without a mutant.
-const leastDeadline = 5 * time.Second
-
-// slower is how much longer than without a mutant a case may take.
-const slower = 100
+// A submit may take slower times what all of the case's took without a mutant, but
+// within these bounds: the least is for cases that are over in a moment.
+const (
+	slower        = 50
+	leastDeadline = 3 * time.Second
+	mostDeadline  = 20 * time.Second
+)
 
 // try runs the cases of one entry point that the mutant changes until one fails.
 func (b *bench) try(ctx context.Context, m *Mutant, op *Operator, seed uint64) (fate, error) {
@@ -243,13 +245,16 @@ func (b *bench) try(ctx context.Context, m *Mutant, op *Operator, seed uint64) (
 		if err := ctx.Err(); err != nil {
 			return f, err
 		}
-		b.state.reset(p, max(b.least, slower*t.took))
+		b.state.reset(p, min(max(b.least, slower*t.took), mostDeadline))
 		res, err := t.Run(ctx)
 		if b.state.broken != nil {
 			return fate{uncompiled: true}, nil
 		}
 		if err != nil {
-			return f, fmt.Errorf("%s: %w", t.ID, err)
+			if len(b.state.kinds) == 0 && !b.state.late {
+				return f, fmt.Errorf("%s: %w", t.ID, err)
+			}
+			res = harness.Failed("%v", err) // a submit of the set-up
 		}
 		if res.Outcome == harness.Pass {
 			continue

@@ -50,6 +50,7 @@ type state struct {
 	// kinds are the kinds of findings, late whether a submit missed the deadline.
 	kinds []string
 	late  bool
+	spent time.Duration // in submits
 	// broken is why the mutant's pipeline cannot be made.
 	broken error
 }
@@ -64,6 +65,7 @@ func (s *state) reset(p *planted, deadline time.Duration) {
 	defer s.mu.Unlock()
 	s.planted, s.deadline = p, deadline
 	s.dispatched, s.races, s.kinds, s.late, s.broken = map[string]bool{}, nil, nil, false, nil
+	s.spent = 0
 }
 
 func (d *patched) Close() error { return nil }
@@ -237,12 +239,14 @@ func (c *patchedCommands) Submit(ctx context.Context) (mtl.Timing, error) {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
+	start := time.Now()
 	timing, err := c.CommandBuffer.Submit(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spent += time.Since(start)
 	if err == nil {
 		return timing, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.late = s.late || errors.Is(err, context.DeadlineExceeded)
 	var found interface{ Findings() *san.Report }
 	if errors.As(err, &found) {

@@ -17,7 +17,7 @@ var Operators = []*Operator{
 	{Name: "drop_barrier", What: "leaves a barrier out", Race: true, find: dropBarrier},
 	{Name: "weaken_barrier", What: "a barrier for fewer threads or no memory", find: weakenBarrier},
 	{Name: "move_barrier", What: "a barrier changes places with the statement before or behind it", find: moveBarrier},
-	{Name: "off_by_one_bound", What: "the bound of a comparison, or of a min or max, is one more or less", find: offByOneBound},
+	{Name: "off_by_one_bound", What: "the bound of a loop is a step more or less, that of another comparison, or of a min or max, one", find: offByOneBound},
 	{Name: "off_by_one_index", What: "an index is one more or less", find: offByOneIndex},
 	{Name: "block_offset", What: "a pointer, or a member array of a block, is read one element further on, or its offset is left out", find: blockOffset},
 	{Name: "swap_fields", What: "two fields of a struct change places", find: swapFields},
@@ -70,8 +70,7 @@ func weakenBarrier(c *cursor) {
 	}
 }
 
-// moveBarrier moves barriers past statements that touch memory of others: those
-// with an index, a pointer's target or a call.
+// moveBarrier moves barriers past statements that use threadgroup memory.
 func moveBarrier(c *cursor) {
 	if barrier(c.node) == "" {
 		return
@@ -79,13 +78,7 @@ func moveBarrier(c *cursor) {
 	stmts, i := c.statements()
 	touches := func(s ast.Stmt) bool {
 		return barrier(s) == "" && contains(c.u, s, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.IndexExpr, *ast.CallExpr:
-				return true
-			case *ast.UnaryExpr:
-				return n.Op == "*"
-			}
-			return false
+			return c.u.types.shared[name(n)]
 		})
 	}
 	own, ok := c.u.find(c.node.Span())

@@ -30,13 +30,23 @@ func comparison(op string) bool {
 }
 
 // offByOneBound: the right side of comparisons of integers, and the second
-// argument of min and max.
+// argument of min and max. A loop that moves by more than one at a time gets a
+// bound that is a step away: a nearer one often means the same.
 func offByOneBound(c *cursor) {
 	var bound ast.Expr
+	step := "1"
 	switch n := c.node.(type) {
 	case *ast.BinaryExpr:
 		if comparison(n.Op) && c.class(n, n.Op)&integers != 0 {
 			bound = n.Y
+		}
+		if loop, ok := c.up(0).(*ast.ForStmt); ok && loop.Cond == ast.Expr(n) {
+			if post, ok := loop.Post.(*ast.AssignExpr); ok && post.Op == "+=" {
+				step, ok = c.text(post.Y)
+				if !ok {
+					return
+				}
+			}
 		}
 	case *ast.CallExpr:
 		if f := call(n); (f == "min" || f == "max") && len(n.Args) == 2 && !floating(c, n) {
@@ -44,8 +54,8 @@ func offByOneBound(c *cursor) {
 		}
 	}
 	if bound != nil {
-		c.replace(bound, "(", bound, " + 1)")
-		c.replace(bound, "(", bound, " - 1)")
+		c.replace(bound, "(", bound, " + ("+step+"))")
+		c.replace(bound, "(", bound, " - ("+step+"))")
 	}
 }
 
@@ -101,7 +111,7 @@ func blockOffset(c *cursor) {
 			c.replace(n.Index, "0")
 		}
 	case *ast.BinaryExpr:
-		if n.Op == "+" && c.class(n, "+")&pointers != 0 {
+		if n.Op == "+" && c.class(n, "+") == pointers {
 			if _, inner := c.up(0).(*ast.BinaryExpr); !inner {
 				c.replace(n, "(", n, " + 1)")
 			}

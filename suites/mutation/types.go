@@ -21,8 +21,9 @@ const (
 // where the expression starts and the operator. Of templates it is the union over
 // their instances.
 type typeTable struct {
-	ops  map[opKey]class
-	vars map[source.Pos]class // by the place of the variable's declaration
+	ops map[opKey]class
+	// shared are the names of variables that are, or point to, threadgroup memory.
+	shared map[string]bool
 }
 
 type opKey struct {
@@ -32,7 +33,7 @@ type opKey struct {
 
 // typesOf walks all functions that a kernel reaches.
 func typesOf(prog *sema.Program) *typeTable {
-	t := &typeTable{ops: map[opKey]class{}, vars: map[source.Pos]class{}}
+	t := &typeTable{ops: map[opKey]class{}, shared: map[string]bool{}}
 	seen := map[uintptr]bool{}
 	var walk func(v reflect.Value)
 	walk = func(v reflect.Value) {
@@ -85,7 +86,13 @@ func (t *typeTable) note(n any) {
 			t.ops[opKey{n.Where, "neg"}] |= classOf(n.X.Type().T)
 		}
 	case *sema.Var:
-		t.vars[n.Pos] |= classOf(n.Type.T)
+		q := n.Type
+		if q.T != nil && q.T.Kind == types.Pointer {
+			q = q.T.Of
+		}
+		if q.Space == types.Threadgroup {
+			t.shared[n.Name] = true
+		}
 	}
 }
 

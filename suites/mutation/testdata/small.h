@@ -1,0 +1,5 @@
+struct block {
+    half d;
+    half m;
+    uchar qs[4];
+};
