@@ -117,6 +117,9 @@ func (b *Backend) checkAttn(n *graph.Node, in []graph.Operand, out graph.Operand
 	if w := at.NHeadKV * at.HeadDim; kv.VWidth != w {
 		return nil, refuse(n, "head_dim of the V cache is %d/%d: want head_dim = %d of the keys", kv.VWidth, at.NHeadKV, at.HeadDim)
 	}
+	if err := checkCache(n, kv); err != nil {
+		return nil, err
+	}
 	if at.NKV < 1 || at.NKV > kv.Capacity {
 		return nil, refuse(n, "n_kv is %d: want 1 to the capacity %d", at.NKV, kv.Capacity)
 	}

@@ -40,8 +40,8 @@ type Backend struct {
 	err   error             // of a binding of the launch that is being put together
 	bytes []byte            // inline parameters of that launch
 
-	free     map[int][]mtl.Buffer // memory to recycle, by size class
-	buffers  int                  // made so far, for their labels
+	free     map[int][]idle // memory to recycle, by size class
+	buffers  int            // made so far, for their labels
 	live     map[*buffer]struct{}
 	scratchs map[string]*buffer
 	turns    map[rotation][]byte // of rope: frequencies as the kernels take them
@@ -68,7 +68,7 @@ func New(dev mtl.Device, o Options) (*Backend, error) {
 	}
 	b := &Backend{
 		dev: dev, o: o, limits: dev.Limits(),
-		free: map[int][]mtl.Buffer{}, live: map[*buffer]struct{}{}, scratchs: map[string]*buffer{},
+		free: map[int][]idle{}, live: map[*buffer]struct{}{}, scratchs: map[string]*buffer{},
 	}
 	b.weights.init()
 	p := o.Pipelines
@@ -102,7 +102,7 @@ func (b *Backend) Close() error {
 	clear(b.scratchs)
 	for _, list := range b.free {
 		for _, m := range list {
-			m.Release()
+			m.mem.Release()
 		}
 	}
 	clear(b.free)

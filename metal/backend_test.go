@@ -406,7 +406,20 @@ func TestPendingWork(t *testing.T) {
 	require.Regexp(t, pending, err.Error())
 	require.NoError(t, b.ReadHost(apart, 0, data[:16]), "no work is pending on this one")
 
+	// Memory that is given out again while work on it is pending stays locked.
+	next, err := rowsOf(t, b, w, 1)
+	require.NoError(t, err)
+	b.FreeBuffer(next.Buf)
+	again, err := b.AllocBuffer(next.Len)
+	require.NoError(t, err)
+	require.Regexp(t, pending, b.ReadHost(again, 0, data[:16]).Error())
+	require.Regexp(t, pending, b.WriteHost(again, 0, data[:16]).Error())
+	_, err = b.Map(again)
+	require.Regexp(t, pending, err.Error())
+
 	require.NoError(t, b.Synchronize())
+	_, err = b.Map(again)
+	require.NoError(t, err)
 	require.NoError(t, b.ReadHost(out.Buf, 0, data))
 	require.Equal(t, bytesOf([]float32{9, 10, 11, 12, 1, 2, 3, 4}), data)
 	mapped, err := b.Map(out.Buf)

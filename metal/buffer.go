@@ -18,6 +18,13 @@ type buffer struct {
 	used  uint64 // the last command buffer with work on it
 }
 
+// idle is memory without a handle. used is that of the last one: work on it may
+// still be pending.
+type idle struct {
+	mem  mtl.Buffer
+	used uint64
+}
+
 // Size is the number of bytes asked for; 0 once freed.
 func (h *buffer) Size() int {
 	if h.mem == nil {
@@ -54,7 +61,7 @@ func (b *Backend) alloc(size int, fresh bool) (*buffer, error) {
 	class := min(sizeClass(size), b.limits.MaxBufferLength)
 	h := &buffer{owner: b, size: size, fresh: fresh}
 	if free := b.free[class]; !fresh && len(free) > 0 {
-		h.mem = free[len(free)-1]
+		h.mem, h.used = free[len(free)-1].mem, free[len(free)-1].used
 		b.free[class] = free[:len(free)-1]
 		b.poison(h.mem)
 	} else {
@@ -88,7 +95,7 @@ func (b *Backend) FreeBuffer(buf graph.Buffer) {
 	if h.fresh {
 		h.mem.Release()
 	} else {
-		b.free[h.mem.Size()] = append(b.free[h.mem.Size()], h.mem)
+		b.free[h.mem.Size()] = append(b.free[h.mem.Size()], idle{h.mem, h.used})
 	}
 	h.mem = nil
 }

@@ -86,6 +86,9 @@ func (b *Backend) fusedQKV(n *graph.Node, in []graph.Operand, out graph.Operand,
 	if kv.KWidth != a.NHeadKV*a.HeadDim || kv.VWidth != a.NHeadKV*values {
 		return refuse(n, "rows of %d and %d values of K and V, the cache has %d and %d", a.NHeadKV*a.HeadDim, a.NHeadKV*values, kv.KWidth, kv.VWidth)
 	}
+	if err := checkCache(n, kv); err != nil {
+		return err
+	}
 	if out.Len != 4*a.NHead*a.HeadDim || in[1].Len != 4 {
 		return fmt.Errorf("output of %d bytes and positions of %d, want %d and 4", out.Len, in[1].Len, 4*a.NHead*a.HeadDim)
 	}

@@ -42,6 +42,14 @@ func cacheType(t gguf.Type) mtl.Type {
 	return mtl.AnyType
 }
 
+// checkCache is the guard of a cache's size: kernels count its values in 32 bits.
+func checkCache(n *graph.Node, kv *graph.KV) error {
+	if width := max(kv.KWidth, kv.VWidth); width > 0 && kv.Capacity > maxElements/width {
+		return refuse(n, "a KV cache of %d positions of %d values, want at most %d values", kv.Capacity, width, maxElements)
+	}
+	return nil
+}
+
 // kvStore encodes a KvcacheStore node: each row of the input goes to the cell of
 // its position. A position outside of the region writes nothing.
 func (b *Backend) kvStore(n *graph.Node, in []graph.Operand, out graph.Operand, kv *graph.KV) error {
@@ -61,6 +69,9 @@ func (b *Backend) kvStore(n *graph.Node, in []graph.Operand, out graph.Operand, 
 	}
 	if kv.Type == gguf.Q8_0 && width%32 != 0 {
 		return refuse(n, "q8_0 rows of the %s cache have %d values: want a multiple of 32", side, width)
+	}
+	if err := checkCache(n, kv); err != nil {
+		return err
 	}
 	if rows > kv.Capacity {
 		return refuse(n, "%d rows: the cache has a capacity of %d positions", rows, kv.Capacity)

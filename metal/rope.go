@@ -40,6 +40,9 @@ func (r rotation) magnitude() float32 {
 	return float32(m)
 }
 
+// positive says whether x is a finite number above 0.
+func positive(x float32) bool { return x > 0 && x-x == 0 }
+
 // check is the guard of a rotation of heads.
 func (r rotation) check(n *graph.Node, headDim int) error {
 	switch {
@@ -49,8 +52,12 @@ func (r rotation) check(n *graph.Node, headDim int) error {
 		return refuse(n, "n_dims is %d, want at most %d", r.NDims, maxRopeDims)
 	case r.Mode > graph.RopeNeox:
 		return refuse(n, "rope mode %d, want norm or neox", r.Mode)
-	case !(r.FreqBase > 0) || !(r.FreqScale > 0):
+	case !positive(r.FreqBase) || !positive(r.FreqScale):
 		return refuse(n, "freq_base %v and freq_scale %v, want numbers above 0", r.FreqBase, r.FreqScale)
+	case r.AttnFactor-r.AttnFactor != 0 || r.ExtFactor-r.ExtFactor != 0:
+		return refuse(n, "attn_factor %v and ext_factor %v, want finite numbers", r.AttnFactor, r.ExtFactor)
+	case r.ExtFactor != 0 && (!positive(r.BetaFast) || !positive(r.BetaSlow) || r.NCtxOrig < 1):
+		return refuse(n, "ext_factor %v with beta_fast %v, beta_slow %v and n_ctx_orig %d, want numbers above 0", r.ExtFactor, r.BetaFast, r.BetaSlow, r.NCtxOrig)
 	case r.factors == nil:
 		return nil
 	}

@@ -145,8 +145,17 @@ func TestRopeGuards(t *testing.T) {
 		"n_dims is 1026, want at most 1024": func(n *graph.Node) {
 			n.Attr.HeadDim, n.Attr.Rope.NDims = 1026, 1026
 		},
-		"rope mode 9, want norm or neox":                             func(n *graph.Node) { n.Attr.Rope.Mode = 9 },
-		"freq_base 0 and freq_scale 1, want numbers above 0":         func(n *graph.Node) { n.Attr.Rope.FreqBase = 0 },
+		"rope mode 9, want norm or neox":                            func(n *graph.Node) { n.Attr.Rope.Mode = 9 },
+		"freq_base 0 and freq_scale 1, want numbers above 0":        func(n *graph.Node) { n.Attr.Rope.FreqBase = 0 },
+		"freq_base 10000 and freq_scale +Inf, want numbers above 0": func(n *graph.Node) { n.Attr.Rope.FreqScale = float32(math.Inf(1)) },
+		"attn_factor NaN and ext_factor 0, want finite numbers":     func(n *graph.Node) { n.Attr.Rope.AttnFactor = float32(math.NaN()) },
+		"attn_factor 1 and ext_factor -Inf, want finite numbers":    func(n *graph.Node) { n.Attr.Rope.ExtFactor = float32(math.Inf(-1)) },
+		"beta_fast NaN, beta_slow 1 and n_ctx_orig 512, want numbers above 0": func(n *graph.Node) {
+			n.Attr.Rope.ExtFactor, n.Attr.Rope.BetaFast, n.Attr.Rope.BetaSlow, n.Attr.Rope.NCtxOrig = 1, float32(math.NaN()), 1, 512
+		},
+		"beta_fast 32, beta_slow 1 and n_ctx_orig -5, want numbers above 0": func(n *graph.Node) {
+			n.Attr.Rope.ExtFactor, n.Attr.Rope.BetaFast, n.Attr.Rope.BetaSlow, n.Attr.Rope.NCtxOrig = 1, 32, 1, -5
+		},
 		"rows of 64, want head_dim 32 * n_head 3":                    func(n *graph.Node) { n.Attr.NHead = 3 },
 		"weight short is f32 [15 1 1 1] of 60 bytes, want f32 of 16": func(n *graph.Node) { n.Weight = short },
 		"factor 0 of zero is 0, want one to divide by":               func(n *graph.Node) { n.Weight = zero },
