@@ -58,22 +58,22 @@ func panelBF16Z512(dst *byte, w *byte, row int, vectors int)
 //go:noescape
 func packBF16Z512(dst *byte, act0 *byte, act1 *byte, pair int, vectors int)
 
-// tileFloatH512 adds the products of 32*steps elements of a panel and a packed tile to a tile's accumulators,
-// or with first = 1 to zeros.
+// tileFloatH512 adds the products of 32*blocks elements of a panel and a packed tile to a tile's accumulators,
+// or with first = 1 to zeros. It prefetches lines of 64 bytes from next on.
 //
 //go:noescape
-func tileFloatH512(acc *float32, panel *byte, packed *byte, steps int, first int)
+func tileFloatH512(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
 
 // finishF32H512 writes the sums of a tile's accumulators to dst[t*dstStride+r].
 //
 //go:noescape
 func finishF32H512(dst *float32, dstStride int, acc *float32)
 
-// tileFloatZ512 adds the products of 64*steps elements of a panel and a packed tile to a tile's accumulators,
-// or with first = 1 to zeros.
+// tileFloatZ512 adds the products of 64*blocks elements of a panel and a packed tile to a tile's accumulators,
+// or with first = 1 to zeros. It prefetches lines of 64 bytes from next on.
 //
 //go:noescape
-func tileFloatZ512(acc *float32, panel *byte, packed *byte, steps int, first int)
+func tileFloatZ512(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
 
 // finishF32Z512 writes the sums of a tile's accumulators to dst[t*dstStride+r].
 //

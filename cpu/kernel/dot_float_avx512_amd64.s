@@ -732,20 +732,32 @@ end47:
 	VZEROUPPER
 	RET
 
-// func tileFloatH512(acc *float32, panel *byte, packed *byte, steps int, first int)
-// Requires: AVX, AVX512F
-TEXT ·tileFloatH512(SB), NOSPLIT, $0-40
+// func tileFloatH512(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tileFloatH512(SB), NOSPLIT, $0-56
+	MOVQ  next+40(FP), AX
+	MOVQ  lines+48(FP), CX
+	TESTQ CX, CX
+	JZ    end49
+
+vector48:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        vector48
+
+end49:
 	MOVQ  acc+0(FP), AX
 	MOVQ  panel+8(FP), CX
 	MOVQ  packed+16(FP), DX
 	MOVQ  first+32(FP), BX
 	MOVQ  $0x00000004, SI
 	TESTQ SI, SI
-	JZ    end49
+	JZ    end51
 
-vector48:
+vector50:
 	TESTQ  BX, BX
-	JZ     load50
+	JZ     load52
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -762,9 +774,9 @@ vector48:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
-	JMP    start51
+	JMP    start53
 
-load50:
+load52:
 	VMOVUPS (AX), Z0
 	VMOVUPS 64(AX), Z1
 	VMOVUPS 128(AX), Z2
@@ -782,14 +794,14 @@ load50:
 	VMOVUPS 896(AX), Z14
 	VMOVUPS 960(AX), Z15
 
-start51:
-	MOVQ  steps+24(FP), R9
+start53:
+	MOVQ  blocks+24(FP), R9
 	MOVQ  CX, DI
 	MOVQ  DX, R8
 	TESTQ R9, R9
-	JZ    end53
+	JZ    end55
 
-vector52:
+vector54:
 	VMOVUPS     (DI), Z16
 	VMOVUPS     64(DI), Z17
 	VMOVUPS     128(DI), Z18
@@ -817,9 +829,9 @@ vector52:
 	ADDQ        $0x00000200, DI
 	ADDQ        $0x00000400, R8
 	DECQ        R9
-	JNZ         vector52
+	JNZ         vector54
 
-end53:
+end55:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -842,15 +854,15 @@ end53:
 	ADDQ $0x00000100, CX
 	ADDQ $0x00000200, DX
 	CMPQ SI, $0x03
-	JNE  next54
+	JNE  next56
 	SUBQ $0x00000200, CX
 	SUBQ $0x00000300, DX
 
-next54:
+next56:
 	DECQ SI
-	JNZ  vector48
+	JNZ  vector50
 
-end49:
+end51:
 	VZEROUPPER
 	RET
 
@@ -863,9 +875,9 @@ TEXT ·finishF32H512(SB), NOSPLIT, $0-24
 	SHLQ  $0x02, CX
 	MOVQ  $0x00000008, BX
 	TESTQ BX, BX
-	JZ    end56
+	JZ    end58
 
-vector55:
+vector57:
 	VMOVUPS       (DX), Z0
 	VMOVUPS       1024(DX), Z1
 	VADDPS        Z1, Z0, Z0
@@ -901,31 +913,43 @@ vector55:
 	ADDQ          CX, AX
 	ADDQ          $0x00000100, DX
 	CMPQ          BX, $0x05
-	JNE           next57
+	JNE           next59
 	ADDQ          $0x00000400, DX
 
-next57:
+next59:
 	DECQ BX
-	JNZ  vector55
+	JNZ  vector57
 
-end56:
+end58:
 	VZEROUPPER
 	RET
 
-// func tileFloatZ512(acc *float32, panel *byte, packed *byte, steps int, first int)
-// Requires: AVX, AVX512F
-TEXT ·tileFloatZ512(SB), NOSPLIT, $0-40
+// func tileFloatZ512(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tileFloatZ512(SB), NOSPLIT, $0-56
+	MOVQ  next+40(FP), AX
+	MOVQ  lines+48(FP), CX
+	TESTQ CX, CX
+	JZ    end61
+
+vector60:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        vector60
+
+end61:
 	MOVQ  acc+0(FP), AX
 	MOVQ  panel+8(FP), CX
 	MOVQ  packed+16(FP), DX
 	MOVQ  first+32(FP), BX
 	MOVQ  $0x00000008, SI
 	TESTQ SI, SI
-	JZ    end59
+	JZ    end63
 
-vector58:
+vector62:
 	TESTQ  BX, BX
-	JZ     load60
+	JZ     load64
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -942,9 +966,9 @@ vector58:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
-	JMP    start61
+	JMP    start65
 
-load60:
+load64:
 	VMOVUPS (AX), Z0
 	VMOVUPS 64(AX), Z1
 	VMOVUPS 128(AX), Z2
@@ -962,14 +986,14 @@ load60:
 	VMOVUPS 896(AX), Z14
 	VMOVUPS 960(AX), Z15
 
-start61:
-	MOVQ  steps+24(FP), R9
+start65:
+	MOVQ  blocks+24(FP), R9
 	MOVQ  CX, DI
 	MOVQ  DX, R8
 	TESTQ R9, R9
-	JZ    end63
+	JZ    end67
 
-vector62:
+vector66:
 	VMOVUPS     (DI), Z16
 	VMOVUPS     64(DI), Z17
 	VMOVUPS     128(DI), Z18
@@ -997,9 +1021,9 @@ vector62:
 	ADDQ        $0x00000400, DI
 	ADDQ        $0x00000800, R8
 	DECQ        R9
-	JNZ         vector62
+	JNZ         vector66
 
-end63:
+end67:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -1022,15 +1046,15 @@ end63:
 	ADDQ $0x00000100, CX
 	ADDQ $0x00000200, DX
 	CMPQ SI, $0x05
-	JNE  next64
+	JNE  next68
 	SUBQ $0x00000400, CX
 	SUBQ $0x00000700, DX
 
-next64:
+next68:
 	DECQ SI
-	JNZ  vector58
+	JNZ  vector62
 
-end59:
+end63:
 	VZEROUPPER
 	RET
 
@@ -1043,9 +1067,9 @@ TEXT ·finishF32Z512(SB), NOSPLIT, $0-24
 	SHLQ  $0x02, CX
 	MOVQ  $0x00000008, BX
 	TESTQ BX, BX
-	JZ    end66
+	JZ    end70
 
-vector65:
+vector69:
 	VMOVUPS       (DX), Z0
 	VMOVUPS       1024(DX), Z1
 	VMOVUPS       2048(DX), Z2
@@ -1101,14 +1125,14 @@ vector65:
 	ADDQ          CX, AX
 	ADDQ          $0x00000100, DX
 	CMPQ          BX, $0x05
-	JNE           next67
+	JNE           next71
 	ADDQ          $0x00000c00, DX
 
-next67:
+next71:
 	DECQ BX
-	JNZ  vector65
+	JNZ  vector69
 
-end66:
+end70:
 	VZEROUPPER
 	RET
 
@@ -1121,9 +1145,9 @@ TEXT ·finishBF16H512(SB), NOSPLIT, $0-24
 	SHLQ  $0x02, CX
 	MOVQ  $0x00000008, BX
 	TESTQ BX, BX
-	JZ    end69
+	JZ    end73
 
-vector68:
+vector72:
 	VMOVUPS       (DX), Z0
 	VMOVUPS       1024(DX), Z1
 	VADDPS        Z1, Z0, Z0
@@ -1165,13 +1189,13 @@ vector68:
 	ADDQ          CX, AX
 	ADDQ          $0x00000100, DX
 	CMPQ          BX, $0x05
-	JNE           next70
+	JNE           next74
 	ADDQ          $0x00000400, DX
 
-next70:
+next74:
 	DECQ BX
-	JNZ  vector68
+	JNZ  vector72
 
-end69:
+end73:
 	VZEROUPPER
 	RET

@@ -13,10 +13,10 @@ func packQ4_KVNNI(dst *byte, act0 *byte, act1 *byte, pair int, blocks int)
 func panelQ4_KVNNI(dst *byte, w *byte, row int, blocks int)
 
 // tileQ4_KVNNI adds the products of blocks of a panel with those of packed Q8_K rows to a tile's accumulators,
-// or with first = 1 to zeros.
+// or with first = 1 to zeros. It prefetches lines of 64 bytes from next on.
 //
 //go:noescape
-func tileQ4_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int)
+func tileQ4_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
 
 // finishQ4_KVNNI writes the sums of a tile's accumulators to dst[t*dstStride+r].
 //
@@ -34,10 +34,10 @@ func packQ5_KVNNI(dst *byte, act0 *byte, act1 *byte, pair int, blocks int)
 func panelQ5_KVNNI(dst *byte, w *byte, row int, blocks int)
 
 // tileQ5_KVNNI adds the products of blocks of a panel with those of packed Q8_K rows to a tile's accumulators,
-// or with first = 1 to zeros.
+// or with first = 1 to zeros. It prefetches lines of 64 bytes from next on.
 //
 //go:noescape
-func tileQ5_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int)
+func tileQ5_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
 
 // finishQ5_KVNNI writes the sums of a tile's accumulators to dst[t*dstStride+r].
 //
@@ -55,10 +55,10 @@ func packQ6_KVNNI(dst *byte, act0 *byte, act1 *byte, pair int, blocks int)
 func panelQ6_KVNNI(dst *byte, w *byte, row int, blocks int)
 
 // tileQ6_KVNNI adds the products of blocks of a panel with those of packed Q8_K rows to a tile's accumulators,
-// or with first = 1 to zeros.
+// or with first = 1 to zeros. It prefetches lines of 64 bytes from next on.
 //
 //go:noescape
-func tileQ6_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int)
+func tileQ6_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
 
 // finishQ6_KVNNI writes the sums of a tile's accumulators to dst[t*dstStride+r].
 //

@@ -231,16 +231,28 @@ DATA evenWords<>+0(SB)/8, $0x0d0c090805040100
 DATA evenWords<>+8(SB)/8, $0x0d0c090805040100
 GLOBL evenWords<>(SB), RODATA|NOPTR, $16
 
-// func tileQ4_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
-TEXT ·tileQ4_KVNNI(SB), NOSPLIT, $0-40
+// func tileQ4_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·tileQ4_KVNNI(SB), NOSPLIT, $0-56
+	MOVQ  next+40(FP), AX
+	MOVQ  lines+48(FP), CX
+	TESTQ CX, CX
+	JZ    end6
+
+vector5:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        vector5
+
+end6:
 	MOVQ    acc+0(FP), AX
 	MOVQ    panel+8(FP), CX
 	MOVQ    packed+16(FP), DX
 	MOVQ    blocks+24(FP), BX
 	MOVQ    first+32(FP), SI
 	TESTQ   SI, SI
-	JZ      start5
+	JZ      start7
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z0, 64(AX)
@@ -267,11 +279,11 @@ TEXT ·tileQ4_KVNNI(SB), NOSPLIT, $0-40
 	VMOVUPS Z0, 1408(AX)
 	VMOVUPS Z0, 1472(AX)
 
-start5:
+start7:
 	TESTQ BX, BX
-	JZ    end7
+	JZ    end9
 
-vector6:
+vector8:
 	VMOVUPS         2304(DX), Y0
 	VMULPS.BCST     2240(CX), Y0, Y1
 	VMOVUPS         Y1, 1536(AX)
@@ -760,9 +772,9 @@ vector6:
 	ADDQ            $0x00000900, CX
 	ADDQ            $0x00000940, DX
 	DECQ            BX
-	JNZ             vector6
+	JNZ             vector8
 
-end7:
+end9:
 	VZEROUPPER
 	RET
 
@@ -942,9 +954,9 @@ TEXT ·packQ5_KVNNI(SB), NOSPLIT, $0-40
 	SHLQ      $0x06, DI
 	ADDQ      AX, DI
 	TESTQ     SI, SI
-	JZ        end9
+	JZ        end11
 
-vector8:
+vector10:
 	VMOVDQU      4(CX), Y1
 	VMOVDQU      4(DX), Y2
 	VPERMT2D     Z2, Z0, Z1
@@ -1002,9 +1014,9 @@ vector8:
 	ADDQ         $0x00000940, AX
 	ADDQ         $0x00000940, DI
 	DECQ         SI
-	JNZ          vector8
+	JNZ          vector10
 
-end9:
+end11:
 	VZEROUPPER
 	RET
 
@@ -1026,9 +1038,9 @@ TEXT ·panelQ5_KVNNI(SB), NOSPLIT, $0-32
 	SHLQ      $0x05, DX
 	ADDQ      DX, AX
 	TESTQ     BX, BX
-	JZ        end11
+	JZ        end13
 
-vector10:
+vector12:
 	// 6-bit scales to bytes 0..7, minimums to bytes 8..15
 	VMOVDQU      (CX), X2
 	VPSHUFB      lowParts<>+0(SB), X2, X3
@@ -1116,9 +1128,9 @@ vector10:
 	ADDQ         $0x00000900, DI
 	ADDQ         $0x00000900, R8
 	DECQ         BX
-	JNZ          vector10
+	JNZ          vector12
 
-end11:
+end13:
 	VZEROUPPER
 	RET
 
@@ -1128,16 +1140,28 @@ DATA bit4<>+16(SB)/8, $0x1010101010101010
 DATA bit4<>+24(SB)/8, $0x1010101010101010
 GLOBL bit4<>(SB), RODATA|NOPTR, $32
 
-// func tileQ5_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, FMA3
-TEXT ·tileQ5_KVNNI(SB), NOSPLIT, $0-40
+// func tileQ5_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·tileQ5_KVNNI(SB), NOSPLIT, $0-56
+	MOVQ  next+40(FP), AX
+	MOVQ  lines+48(FP), CX
+	TESTQ CX, CX
+	JZ    end15
+
+vector14:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        vector14
+
+end15:
 	MOVQ    acc+0(FP), AX
 	MOVQ    panel+8(FP), CX
 	MOVQ    packed+16(FP), DX
 	MOVQ    blocks+24(FP), BX
 	MOVQ    first+32(FP), SI
 	TESTQ   SI, SI
-	JZ      start12
+	JZ      start16
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z0, 64(AX)
@@ -1164,11 +1188,11 @@ TEXT ·tileQ5_KVNNI(SB), NOSPLIT, $0-40
 	VMOVUPS Z0, 1408(AX)
 	VMOVUPS Z0, 1472(AX)
 
-start12:
+start16:
 	TESTQ BX, BX
-	JZ    end14
+	JZ    end18
 
-vector13:
+vector17:
 	VMOVUPS       2304(DX), Y0
 	VMULPS.BCST   2240(CX), Y0, Y1
 	VMOVUPS       Y1, 1536(AX)
@@ -1642,9 +1666,9 @@ vector13:
 	ADDQ          $0x00000900, CX
 	ADDQ          $0x00000940, DX
 	DECQ          BX
-	JNZ           vector13
+	JNZ           vector17
 
-end14:
+end18:
 	VZEROUPPER
 	RET
 
@@ -1753,9 +1777,9 @@ TEXT ·packQ6_KVNNI(SB), NOSPLIT, $0-40
 	SHLQ      $0x06, DI
 	ADDQ      AX, DI
 	TESTQ     SI, SI
-	JZ        end16
+	JZ        end20
 
-vector15:
+vector19:
 	VMOVDQU   4(CX), Y1
 	VMOVDQU   4(DX), Y2
 	VPERMT2D  Z2, Z0, Z1
@@ -1801,9 +1825,9 @@ vector15:
 	ADDQ      $0x00000940, AX
 	ADDQ      $0x00000940, DI
 	DECQ      SI
-	JNZ       vector15
+	JNZ       vector19
 
-end16:
+end20:
 	VZEROUPPER
 	RET
 
@@ -1825,9 +1849,9 @@ TEXT ·panelQ6_KVNNI(SB), NOSPLIT, $0-32
 	SHLQ      $0x05, DX
 	ADDQ      DX, AX
 	TESTQ     BX, BX
-	JZ        end18
+	JZ        end22
 
-vector17:
+vector21:
 	// Scales of even halves of a group for the low lanes, of odd ones for the high lanes
 	VBROADCASTI128 192(CX), Y1
 	VPSHUFB        evenOdd<>+0(SB), Y1, Y1
@@ -1927,9 +1951,9 @@ vector17:
 	ADDQ           $0x00001140, DI
 	ADDQ           $0x00001140, R8
 	DECQ           BX
-	JNZ            vector17
+	JNZ            vector21
 
-end18:
+end22:
 	VZEROUPPER
 	RET
 
@@ -1993,16 +2017,28 @@ DATA word7<>+16(SB)/8, $0x0f0e0f0e0f0e0f0e
 DATA word7<>+24(SB)/8, $0x0f0e0f0e0f0e0f0e
 GLOBL word7<>(SB), RODATA|NOPTR, $32
 
-// func tileQ6_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
-TEXT ·tileQ6_KVNNI(SB), NOSPLIT, $0-40
+// func tileQ6_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·tileQ6_KVNNI(SB), NOSPLIT, $0-56
+	MOVQ  next+40(FP), AX
+	MOVQ  lines+48(FP), CX
+	TESTQ CX, CX
+	JZ    end24
+
+vector23:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        vector23
+
+end24:
 	MOVQ    acc+0(FP), AX
 	MOVQ    panel+8(FP), CX
 	MOVQ    packed+16(FP), DX
 	MOVQ    blocks+24(FP), BX
 	MOVQ    first+32(FP), SI
 	TESTQ   SI, SI
-	JZ      start19
+	JZ      start25
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z0, 64(AX)
@@ -2029,11 +2065,11 @@ TEXT ·tileQ6_KVNNI(SB), NOSPLIT, $0-40
 	VMOVUPS Z0, 1408(AX)
 	VMOVUPS Z0, 1472(AX)
 
-start19:
+start25:
 	TESTQ BX, BX
-	JZ    end21
+	JZ    end27
 
-vector20:
+vector26:
 	VMOVUPS      2304(DX), Y0
 	VMULPS.BCST  4352(CX), Y0, Y1
 	VMOVUPS      Y1, 1536(AX)
@@ -2486,9 +2522,9 @@ vector20:
 	ADDQ         $0x00001140, CX
 	ADDQ         $0x00000940, DX
 	DECQ         BX
-	JNZ          vector20
+	JNZ          vector26
 
-end21:
+end27:
 	VZEROUPPER
 	RET
 

@@ -149,16 +149,28 @@ end8:
 	VZEROUPPER
 	RET
 
-// func tileQ8_0VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int)
-// Requires: AVX, AVX512F, AVX512VL, AVX512VNNI
-TEXT ·tileQ8_0VNNI(SB), NOSPLIT, $0-40
+// func tileQ8_0VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+// Requires: AVX, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·tileQ8_0VNNI(SB), NOSPLIT, $0-56
+	MOVQ  next+40(FP), AX
+	MOVQ  lines+48(FP), CX
+	TESTQ CX, CX
+	JZ    end10
+
+vector9:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        vector9
+
+end10:
 	MOVQ   acc+0(FP), AX
 	MOVQ   panel+8(FP), CX
 	MOVQ   packed+16(FP), DX
 	MOVQ   blocks+24(FP), BX
 	MOVQ   first+32(FP), SI
 	TESTQ  SI, SI
-	JZ     load9
+	JZ     load11
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -175,9 +187,9 @@ TEXT ·tileQ8_0VNNI(SB), NOSPLIT, $0-40
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
-	JMP    start10
+	JMP    start12
 
-load9:
+load11:
 	VMOVUPS (AX), Z0
 	VMOVUPS 64(AX), Z1
 	VMOVUPS 128(AX), Z2
@@ -195,11 +207,11 @@ load9:
 	VMOVUPS 896(AX), Z14
 	VMOVUPS 960(AX), Z15
 
-start10:
+start12:
 	TESTQ BX, BX
-	JZ    end12
+	JZ    end14
 
-vector11:
+vector13:
 	VMOVUPS      512(DX), Y16
 	VMULPS.BCST  256(CX), Y16, Y17
 	VMOVUPS      Y17, 1152(AX)
@@ -304,9 +316,9 @@ vector11:
 	ADDQ         $0x00000140, CX
 	ADDQ         $0x00000240, DX
 	DECQ         BX
-	JNZ          vector11
+	JNZ          vector13
 
-end12:
+end14:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -326,16 +338,28 @@ end12:
 	VZEROUPPER
 	RET
 
-// func tileQ8_1VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int)
-// Requires: AVX, AVX512F, AVX512VL, AVX512VNNI
-TEXT ·tileQ8_1VNNI(SB), NOSPLIT, $0-40
+// func tileQ8_1VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+// Requires: AVX, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·tileQ8_1VNNI(SB), NOSPLIT, $0-56
+	MOVQ  next+40(FP), AX
+	MOVQ  lines+48(FP), CX
+	TESTQ CX, CX
+	JZ    end16
+
+vector15:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        vector15
+
+end16:
 	MOVQ    acc+0(FP), AX
 	MOVQ    panel+8(FP), CX
 	MOVQ    packed+16(FP), DX
 	MOVQ    blocks+24(FP), BX
 	MOVQ    first+32(FP), SI
 	TESTQ   SI, SI
-	JZ      load13
+	JZ      load17
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -354,9 +378,9 @@ TEXT ·tileQ8_1VNNI(SB), NOSPLIT, $0-40
 	VPXORD  Z15, Z15, Z15
 	VMOVUPS Z0, 1024(AX)
 	VMOVUPS Z0, 1088(AX)
-	JMP     start14
+	JMP     start18
 
-load13:
+load17:
 	VMOVUPS (AX), Z0
 	VMOVUPS 64(AX), Z1
 	VMOVUPS 128(AX), Z2
@@ -374,11 +398,11 @@ load13:
 	VMOVUPS 896(AX), Z14
 	VMOVUPS 960(AX), Z15
 
-start14:
+start18:
 	TESTQ BX, BX
-	JZ    end16
+	JZ    end20
 
-vector15:
+vector19:
 	VMOVUPS          256(DX), Y16
 	VMULPS.BCST      256(CX), Y16, Y17
 	VMOVUPS          Y17, 1152(AX)
@@ -492,9 +516,9 @@ vector15:
 	ADDQ             $0x00000140, CX
 	ADDQ             $0x00000140, DX
 	DECQ             BX
-	JNZ              vector15
+	JNZ              vector19
 
-end16:
+end20:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -712,15 +736,15 @@ TEXT ·matVecQ4_0VNNI(SB), NOSPLIT, $0-48
 	MOVQ  act+32(FP), SI
 	MOVQ  blocks+40(FP), DI
 	TESTQ BX, BX
-	JZ    end18
+	JZ    end22
 
-vector17:
+vector21:
 	VXORPS Y0, Y0, Y0
 	MOVQ   CX, R8
 	MOVQ   SI, R9
 	MOVQ   DI, R10
 
-block19:
+block23:
 	PREFETCHT0     1536(R8)
 	VBROADCASTI128 2(R8), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
@@ -735,7 +759,7 @@ block19:
 	ADDQ           $0x12, R8
 	ADDQ           $0x60, R9
 	DECQ           R10
-	JNZ            block19
+	JNZ            block23
 	VEXTRACTF128   $0x01, Y0, X1
 	VADDPS         X1, X0, X1
 	VUNPCKLPD      X1, X1, X0
@@ -746,9 +770,9 @@ block19:
 	ADDQ           DX, CX
 	ADDQ           $0x04, AX
 	DECQ           BX
-	JNZ            vector17
+	JNZ            vector21
 
-end18:
+end22:
 	VZEROUPPER
 	RET
 
@@ -776,9 +800,9 @@ TEXT ·panelQ4_0VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end21
+	JZ        end25
 
-vector20:
+vector24:
 	VBROADCASTI128 2(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -791,9 +815,9 @@ vector20:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x12, CX
 	DECQ           BX
-	JNZ            vector20
+	JNZ            vector24
 
-end21:
+end25:
 	VZEROUPPER
 	RET
 
@@ -817,16 +841,16 @@ TEXT ·matVecQ4_1VNNI(SB), NOSPLIT, $0-48
 	MOVQ  act+32(FP), SI
 	MOVQ  blocks+40(FP), DI
 	TESTQ BX, BX
-	JZ    end23
+	JZ    end27
 
-vector22:
+vector26:
 	VXORPS Y0, Y0, Y0
 	VXORPS X1, X1, X1
 	MOVQ   CX, R8
 	MOVQ   SI, R9
 	MOVQ   DI, R10
 
-block24:
+block28:
 	PREFETCHT0     1536(R8)
 	VBROADCASTI128 4(R8), Y2
 	VPSRLVD        nibbleShift<>+0(SB), Y2, Y2
@@ -843,7 +867,7 @@ block24:
 	ADDQ           $0x14, R8
 	ADDQ           $0x40, R9
 	DECQ           R10
-	JNZ            block24
+	JNZ            block28
 	VEXTRACTF128   $0x01, Y0, X2
 	VADDPS         X2, X0, X2
 	VUNPCKLPD      X2, X2, X0
@@ -856,9 +880,9 @@ block24:
 	ADDQ           DX, CX
 	ADDQ           $0x04, AX
 	DECQ           BX
-	JNZ            vector22
+	JNZ            vector26
 
-end23:
+end27:
 	VZEROUPPER
 	RET
 
@@ -874,9 +898,9 @@ TEXT ·panelQ4_1VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end26
+	JZ        end30
 
-vector25:
+vector29:
 	VBROADCASTI128 4(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -890,9 +914,9 @@ vector25:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x14, CX
 	DECQ           BX
-	JNZ            vector25
+	JNZ            vector29
 
-end26:
+end30:
 	VZEROUPPER
 	RET
 
@@ -906,15 +930,15 @@ TEXT ·matVecQ5_0VNNI(SB), NOSPLIT, $0-48
 	MOVQ  act+32(FP), SI
 	MOVQ  blocks+40(FP), DI
 	TESTQ BX, BX
-	JZ    end28
+	JZ    end32
 
-vector27:
+vector31:
 	VXORPS Y0, Y0, Y0
 	MOVQ   CX, R8
 	MOVQ   SI, R9
 	MOVQ   DI, R10
 
-block29:
+block33:
 	PREFETCHT0     1536(R8)
 	VBROADCASTI128 6(R8), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
@@ -931,7 +955,7 @@ block29:
 	ADDQ           $0x16, R8
 	ADDQ           $0x60, R9
 	DECQ           R10
-	JNZ            block29
+	JNZ            block33
 	VEXTRACTF128   $0x01, Y0, X1
 	VADDPS         X1, X0, X1
 	VUNPCKLPD      X1, X1, X0
@@ -942,9 +966,9 @@ block29:
 	ADDQ           DX, CX
 	ADDQ           $0x04, AX
 	DECQ           BX
-	JNZ            vector27
+	JNZ            vector31
 
-end28:
+end32:
 	VZEROUPPER
 	RET
 
@@ -966,9 +990,9 @@ TEXT ·panelQ5_0VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end31
+	JZ        end35
 
-vector30:
+vector34:
 	VBROADCASTI128 6(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -983,9 +1007,9 @@ vector30:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x16, CX
 	DECQ           BX
-	JNZ            vector30
+	JNZ            vector34
 
-end31:
+end35:
 	VZEROUPPER
 	RET
 
@@ -999,16 +1023,16 @@ TEXT ·matVecQ5_1VNNI(SB), NOSPLIT, $0-48
 	MOVQ  act+32(FP), SI
 	MOVQ  blocks+40(FP), DI
 	TESTQ BX, BX
-	JZ    end33
+	JZ    end37
 
-vector32:
+vector36:
 	VXORPS Y0, Y0, Y0
 	VXORPS X1, X1, X1
 	MOVQ   CX, R8
 	MOVQ   SI, R9
 	MOVQ   DI, R10
 
-block34:
+block38:
 	PREFETCHT0     1536(R8)
 	VBROADCASTI128 8(R8), Y2
 	VPSRLVD        nibbleShift<>+0(SB), Y2, Y2
@@ -1027,7 +1051,7 @@ block34:
 	ADDQ           $0x18, R8
 	ADDQ           $0x40, R9
 	DECQ           R10
-	JNZ            block34
+	JNZ            block38
 	VEXTRACTF128   $0x01, Y0, X2
 	VADDPS         X2, X0, X2
 	VUNPCKLPD      X2, X2, X0
@@ -1040,9 +1064,9 @@ block34:
 	ADDQ           DX, CX
 	ADDQ           $0x04, AX
 	DECQ           BX
-	JNZ            vector32
+	JNZ            vector36
 
-end33:
+end37:
 	VZEROUPPER
 	RET
 
@@ -1058,9 +1082,9 @@ TEXT ·panelQ5_1VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end36
+	JZ        end40
 
-vector35:
+vector39:
 	VBROADCASTI128 8(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -1076,9 +1100,9 @@ vector35:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x18, CX
 	DECQ           BX
-	JNZ            vector35
+	JNZ            vector39
 
-end36:
+end40:
 	VZEROUPPER
 	RET
 
@@ -1092,15 +1116,15 @@ TEXT ·matVecQ8_0VNNI(SB), NOSPLIT, $0-48
 	MOVQ  act+32(FP), SI
 	MOVQ  blocks+40(FP), DI
 	TESTQ BX, BX
-	JZ    end38
+	JZ    end42
 
-vector37:
+vector41:
 	VXORPS Y0, Y0, Y0
 	MOVQ   CX, R8
 	MOVQ   SI, R9
 	MOVQ   DI, R10
 
-block39:
+block43:
 	PREFETCHT0   1536(R8)
 	VMOVDQU      2(R8), Y1
 	VPXOR        bit7<>+0(SB), Y1, Y1
@@ -1114,7 +1138,7 @@ block39:
 	ADDQ         $0x22, R8
 	ADDQ         $0x60, R9
 	DECQ         R10
-	JNZ          block39
+	JNZ          block43
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VUNPCKLPD    X1, X1, X0
@@ -1125,9 +1149,9 @@ block39:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	DECQ         BX
-	JNZ          vector37
+	JNZ          vector41
 
-end38:
+end42:
 	VZEROUPPER
 	RET
 
@@ -1149,9 +1173,9 @@ TEXT ·panelQ8_0VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end41
+	JZ        end45
 
-vector40:
+vector44:
 	VMOVDQU   2(CX), Y1
 	VPXOR     bit7<>+0(SB), Y1, Y1
 	VPERMD    Z1, Z0, Z1
@@ -1163,8 +1187,8 @@ vector40:
 	ADDQ      $0x00000140, SI
 	ADDQ      $0x22, CX
 	DECQ      BX
-	JNZ       vector40
+	JNZ       vector44
 
-end41:
+end45:
 	VZEROUPPER
 	RET

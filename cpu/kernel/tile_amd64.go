@@ -34,7 +34,7 @@ type tiled struct {
 	finish      func(dst *float32, dstStride int, acc *float32)
 }
 
-type tileAsm func(acc *float32, panel, packed *byte, blocks, first int)
+type tileAsm func(acc *float32, panel, packed *byte, blocks, first int, next *byte, lines int)
 
 // ptr is the address of b[i].
 func ptr(b []byte, i int) *byte { return &b[i] }
@@ -49,8 +49,14 @@ func (t *tiled) partOf(blocks int) int {
 
 func (t *tiled) tileBytes(n int) int { return n / t.elements * t.packedBytes }
 
+// slabRows and slabTokens are what one part's panels and tiles give.
+const (
+	slabRows   = slabGroups * tileRows
+	slabTokens = slabTiles * tileTokens
+)
+
 func (t *tiled) scratchBytes(n int) int {
-	return slabGroups*(t.partOf(max(1, n/t.elements))*t.panelBytes+slabTiles*t.accBytes) + 4*tileRows*tileTokens
+	return slabGroups*(t.partOf(max(1, n/t.elements))*t.panelBytes+slabTiles*t.accBytes) + 4*slabRows*slabTokens
 }
 
 // zeroRows are activations that are not there.
@@ -100,11 +106,14 @@ func (t *tiled) mul(dst []float32, dstStride int, w []byte, stride, rows int, ti
 	part := t.partOf(blocks)
 	panels := scratch[:slabGroups*part*t.panelBytes]
 	accs := scratch[len(panels):][:slabGroups*slabTiles*t.accBytes]
-	rest := unsafe.Slice(floatPtr(scratch, len(panels)+len(accs)), tileRows*tileTokens)
-	for t0 := 0; t0 < tokens; t0 += slabTiles * tileTokens {
-		t1 := min(t0+slabTiles*tileTokens, tokens)
-		for r0 := 0; r0 < rows; r0 += slabGroups * tileRows {
-			r1 := min(r0+slabGroups*tileRows, rows)
+	// Results wait here: written one tile at a time they would touch a page for each
+	// token.
+	out := unsafe.Slice(floatPtr(scratch, len(panels)+len(accs)), slabRows*slabTokens)
+	for t0 := 0; t0 < tokens; t0 += slabTokens {
+		t1 := min(t0+slabTokens, tokens)
+		for r0 := 0; r0 < rows; r0 += slabRows {
+			r1 := min(r0+slabRows, rows)
+			groups := (r1 - r0 + tileRows - 1) / tileRows
 			for b0 := 0; b0 < blocks; b0 += part {
 				nb := min(part, blocks-b0)
 				for r := r0; r < r1; r++ {
@@ -115,31 +124,57 @@ func (t *tiled) mul(dst []float32, dstStride int, w []byte, stride, rows int, ti
 				if b0 == 0 {
 					first = 1
 				}
+				// What is unpacked next: the rest of these rows, or the next rows.
+				next := prefetch{w: w, start: r0*stride + (b0+nb)*t.wBytes, stride: stride, bytes: min(part, blocks-b0-nb) * t.wBytes, rows: r1 - r0}
+				if last {
+					next.start, next.bytes, next.rows = r1*stride, min(part, blocks)*t.wBytes, slabRows
+				}
+				next.spread((t1 - t0 + tileTokens - 1) / tileTokens * groups)
 				for k := t0; k < t1; k += tileTokens {
 					packed := ptr(tiles, k/tileTokens*tileBytes+b0*t.packedBytes)
-					for r := r0; r < r1; r += tileRows {
-						g := (r - r0) / tileRows
+					for g := range groups {
 						acc := floatPtr(accs, 0)
 						if part < blocks {
 							acc = floatPtr(accs, ((k-t0)/tileTokens*slabGroups+g)*t.accBytes)
 						}
-						t.tile(acc, ptr(panels, g*part*t.panelBytes), packed, nb, first)
-						if !last {
-							continue
-						}
-						if r+tileRows <= rows && k+tileTokens <= tokens {
-							t.finish(&dst[k*dstStride+r], dstStride, acc)
-							continue
-						}
-						t.finish(&rest[0], tileRows, acc)
-						for i := range min(tileTokens, tokens-k) {
-							copy(dst[(k+i)*dstStride+r:][:min(tileRows, rows-r)], rest[tileRows*i:])
+						line, lines := next.lines()
+						t.tile(acc, ptr(panels, g*part*t.panelBytes), packed, nb, first, line, lines)
+						if last {
+							t.finish(&out[(k-t0)*slabRows+g*tileRows], slabRows, acc)
 						}
 					}
 				}
 			}
+			for k := t0; k < t1; k++ {
+				copy(dst[k*dstStride+r0:][:r1-r0], out[(k-t0)*slabRows:])
+			}
 		}
 	}
+}
+
+// A prefetch hands out the lines of bytes bytes of each of some rows, to as many
+// calls as there are.
+type prefetch struct {
+	w                          []byte
+	start, stride, bytes, rows int
+	perRow, perCall, row, line int
+}
+
+func (p *prefetch) spread(calls int) {
+	p.perRow = (p.bytes + 63) / 64
+	p.perCall = (p.perRow*p.rows + calls - 1) / max(1, calls)
+}
+
+func (p *prefetch) lines() (first *byte, n int) {
+	off := p.start + p.row*p.stride + 64*p.line
+	if p.row >= p.rows || off >= len(p.w) {
+		return nil, 0
+	}
+	n = min(p.perCall, p.perRow-p.line)
+	if p.line += n; p.line == p.perRow {
+		p.row, p.line = p.row+1, 0
+	}
+	return &p.w[off], n
 }
 
 // A prepared describes the product with one row.

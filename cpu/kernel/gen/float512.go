@@ -229,9 +229,7 @@ func packFloat(t floatType) {
 
 func tileFloat(l floatLevel) {
 	name := "tileFloat" + l.suffix
-	function(name, "func(acc *float32, panel, packed *byte, steps, first int)")
-	Doc(name+fmt.Sprintf(" adds the products of %d*steps elements of a panel and a packed tile to a tile's accumulators,", l.step()),
-		"or with first = 1 to zeros.")
+	tileFunction(name, fmt.Sprintf("adds the products of %d*blocks elements of a panel and a packed tile to a tile's accumulators,", l.step()))
 	m, panel, packed, first := param("acc"), param("panel"), param("packed"), param("first")
 	passes := GP64()
 	MOVQ(U32(uint32(2*l.vectors)), passes)
@@ -249,7 +247,7 @@ func tileFloat(l floatLevel) {
 			VMOVUPS(at(m, 64*i), acc[i])
 		}
 		Label(start)
-		w, a, left := GP64(), GP64(), param("steps")
+		w, a, left := GP64(), GP64(), param("blocks")
 		MOVQ(panel, w)
 		MOVQ(packed, a)
 		eachVector(left, 0, func() {

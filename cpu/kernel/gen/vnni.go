@@ -127,6 +127,15 @@ func addMinimums(sums []VecVirtual, m Register, off int) {
 	}
 }
 
+// tileFunction starts a tile's kernel: it asks for the weights that will be unpacked
+// next, a few lines a call, so that memory works while the arithmetic does.
+func tileFunction(name, doc string) {
+	function(name, "func(acc *float32, panel, packed *byte, blocks, first int, next *byte, lines int)")
+	Doc(name+" "+doc, "or with first = 1 to zeros. It prefetches lines of 64 bytes from next on.")
+	next, lines := param("next"), param("lines")
+	eachVector(lines, 64, func() { PREFETCHT1(at(next, 0)) }, next)
+}
+
 // storeTile writes tileSum8's sums to dst[t*dstStride+r]; dstStride is in bytes.
 func storeTile(sums []VecVirtual, dst, dstStride Register) {
 	// Lanes of a part: row 0 t0, row 0 t1, row 1 t0, row 1 t1 and the same of rows 2

@@ -274,9 +274,7 @@ const (
 func tile32(act string, min bool) {
 	name := "tile" + act + "VNNI"
 	starts, scales, size := packed(min)
-	function(name, "func(acc *float32, panel, packed *byte, blocks, first int)")
-	Doc(name+" adds the products of blocks of a panel with those of packed "+act+" rows to a tile's accumulators,",
-		"or with first = 1 to zeros.")
+	tileFunction(name, "adds the products of blocks of a panel with those of packed "+act+" rows to a tile's accumulators,")
 	m, w, a, n := param("acc"), param("panel"), param("packed"), param("blocks")
 	acc := startTile(m, tileMins, map[bool]int{true: 4 * 32}[min])
 	eachVector(n, 0, func() {

@@ -212,9 +212,7 @@ func (t kType) panel() {
 
 func (t kType) tile() {
 	name := "tile" + t.name + "VNNI"
-	function(name, "func(acc *float32, panel, packed *byte, blocks, first int)")
-	Doc(name+" adds the products of blocks of a panel with those of packed Q8_K rows to a tile's accumulators,",
-		"or with first = 1 to zeros.")
+	tileFunction(name, "adds the products of blocks of a panel with those of packed Q8_K rows to a tile's accumulators,")
 	m, w, a, n := param("acc"), param("panel"), param("packed"), param("blocks")
 	first, start := param("first"), label("start")
 	TESTQ(first, first)
