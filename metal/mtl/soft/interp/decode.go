@@ -494,6 +494,10 @@ func (d *decoder) finish() {
 	for _, at := range d.fixups {
 		p.code[at].tgt = int32(d.labels[p.code[at].tgt])
 	}
+	gone := make([]bool, len(p.code))
+	if d.fast {
+		gone = d.fuse()
+	}
 	// Vector copies without a reader.
 	read := make([]bool, len(d.regs))
 	for _, i := range p.code {
@@ -515,6 +519,9 @@ func (d *decoder) finish() {
 	n := 0
 	for k, i := range p.code {
 		at[k] = n
+		if gone[k] {
+			continue
+		}
 		if i.op == opStep && (i.lop == lane.Bcast32 || i.lop == lane.Bcast64) && !read[i.dst] {
 			d.regs[i.dst].first = -1
 			continue

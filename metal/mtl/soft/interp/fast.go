@@ -164,6 +164,88 @@ func (d *decoder) slotOf(obj int32) {
 	d.p.slots = append(d.p.slots, objectSlot{obj, uint32(r)})
 }
 
+// fusions are the pairs of operations that are one, where only the second reads the
+// first's result, as its operand of that number.
+var fusions = map[[2]lane.Op]struct {
+	op      lane.Op
+	operand int
+}{
+	{lane.And32, lane.U32ToF}:   {lane.AndToF, 0},
+	{lane.Or32, lane.U32ToF}:    {lane.OrToF, 0},
+	{lane.Shl32, lane.And32}:    {lane.ShlAnd, 0},
+	{lane.LShr32, lane.And32}:   {lane.LShrAnd, 0},
+	{lane.AShr32, lane.And32}:   {lane.AShrAnd, 0},
+	{lane.LShrAnd, lane.U32ToF}: {lane.LShrAndToF, 0},
+	{lane.AShrAnd, lane.U32ToF}: {lane.AShrAndToF, 0},
+	{lane.And32, lane.Or32}:     {lane.AndOr, 0},
+	{lane.SExt8, lane.S32ToF}:   {lane.S8ToF, 0},
+	{lane.F16ToF, lane.FMA}:     {lane.FMAHalf, 1},
+}
+
+// fuse joins operations that follow each other, before registers have places. It
+// gives the instructions that are gone.
+func (d *decoder) fuse() []bool {
+	p := d.p
+	gone := make([]bool, len(p.code))
+	uses := make([]int, len(d.regs)) // reads and writes
+	target := make([]bool, len(p.code)+1)
+	for _, i := range p.code {
+		target[i.tgt] = true
+		for _, r := range [...]uint32{i.dst, i.a, i.b, i.c} {
+			uses[r]++
+		}
+	}
+	for _, a := range p.acc {
+		uses[a.su]++
+		uses[a.sv]++
+		for _, r := range a.regs {
+			uses[r]++
+		}
+		for k := range a.sg {
+			uses[a.sg[k]]++
+			uses[a.sgVarying[k]]++
+		}
+	}
+	for _, c := range p.coll {
+		uses[c.fill]++
+		uses[c.mod]++
+	}
+	last := -1 // the instruction before that is not gone
+	for k := range p.code {
+		j := &p.code[k]
+		if last >= 0 && !target[k] && j.op == opStep && !j.once {
+			i := &p.code[last]
+			f, ok := fusions[[2]lane.Op{i.lop, j.lop}]
+			if ok && i.op == opStep && !i.once && uses[i.dst] == 2 && !d.regs[i.dst].pinned && lane.Lanes(f.op, 0, 0, 0, 0).Fast() {
+				args := [3]uint32{j.a, j.b, j.c}
+				if args[1-f.operand] == i.dst && f.operand < 2 {
+					// The operation commutes.
+					args[0], args[1] = args[1], args[0]
+				}
+				if args[f.operand] == i.dst {
+					x := instr{a: i.a, b: i.b, c: i.c}
+					switch j.lop {
+					case lane.FMA: // a conversion's result
+						x.a, x.b, x.c = args[0], i.a, args[2]
+					case lane.And32, lane.Or32:
+						x.c = args[1]
+					}
+					j.lop, j.a, j.b, j.c, j.poi = f.op, x.a, x.b, x.c, poisonAny
+					for _, r := range [...]uint32{x.a, x.b, x.c} {
+						if g := &d.regs[r]; !g.pinned {
+							g.last = max(g.last, k)
+						}
+					}
+					d.regs[i.dst].first = -1
+					gone[last] = true
+				}
+			}
+		}
+		last = k
+	}
+	return gone
+}
+
 // memorySteps gives the steps of a load or a sum, none where the CPU or the
 // access is not made for it. Registers are places of the frame.
 func (d *decoder) memorySteps(i *instr) []lane.Step {

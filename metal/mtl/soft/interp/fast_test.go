@@ -31,6 +31,40 @@ func loads(r *rand.Rand) *ir.Func {
 		}
 		sum = p.Bin(ir.Add, p.Bin(ir.Mul, sum, p.I32(0x01000193)), v)
 	}
+	// What follows each other in the decoding of quantised weights.
+	either := func(op ir.Op, v, w ir.Value) ir.Value {
+		if r.IntN(2) == 0 {
+			v, w = w, v
+		}
+		return p.Bin(op, v, w)
+	}
+	bits := func() {
+		mask := p.I32(r.Int32())
+		shifted := func() ir.Value {
+			return p.Bin([]ir.Op{ir.Shl, ir.LShr, ir.AShr}[r.IntN(3)], sum, p.Bin(ir.And, p.id, p.I32(7)))
+		}
+		toF := func(v ir.Value) ir.Value { return p.Conv(ir.UToF, ir.F32, v) }
+		switch r.IntN(7) {
+		case 0:
+			mix(ir.F32, toF(either(ir.And, sum, mask)))
+		case 1:
+			mix(ir.F32, toF(either(ir.Or, sum, mask)))
+		case 2:
+			mix(ir.F32, toF(either(ir.And, shifted(), mask)))
+		case 3:
+			mix(ir.I32, either(ir.And, shifted(), mask))
+		case 4:
+			mix(ir.I32, either(ir.Or, either(ir.And, sum, mask), p.id))
+		case 5:
+			mix(ir.F32, p.Conv(ir.SToF, ir.F32, p.Conv(ir.SExt, ir.I32, p.Conv(ir.IntTrunc, ir.I8, sum))))
+		case 6:
+			other := toF(sum)
+			half := p.Conv(ir.Bitcast, ir.F16, p.Conv(ir.IntTrunc, ir.I16, p.Bin(ir.And, sum, p.I32(0x3bff))))
+			args := []ir.Value{p.Conv(ir.FConv, ir.F32, half), other}
+			k := r.IntN(2)
+			mix(ir.F32, p.Op(ir.FMA, ir.F32, 0, args[k], args[1-k], p.F32(0.5)))
+		}
+	}
 	off := p.mul64(p.zext(p.id), int64(r.IntN(20)))
 	base := p.PtrAdd(p.in, off)
 	uniform := p.PtrAdd(p.in, p.zext(p.Grid(ir.ThreadgroupPositionInGrid, 0)))
@@ -54,6 +88,7 @@ func loads(r *rand.Rand) *ir.Func {
 					p.write(p.id, sum)
 				}
 			}
+			bits()
 		}
 	}
 	some()
@@ -79,13 +114,18 @@ func TestFastForm(t *testing.T) {
 	for _, level := range lane.Levels() {
 		t.Run(level, func(t *testing.T) {
 			defer lane.Use(lane.Use(level))
-			joined, outside := false, false
+			joined, fused, outside := false, map[lane.Op]bool{}, false
 			for seed := range uint64(300) {
 				r := rand.New(rand.NewPCG(seed, 9))
 				p := decode(t, loads(r))
 				fast, err := p.fast()
 				require.NoError(t, err)
 				joined = joined || len(fast.acc) < len(p.acc)
+				for _, i := range fast.code {
+					if i.lop >= lane.AndToF {
+						fused[i.lop] = true
+					}
+				}
 				in := mem.New(64+r.IntN(1200), "in")
 				in.Fill(seed)
 				length := len(in.Data) - r.IntN(64)
@@ -105,6 +145,9 @@ func TestFastForm(t *testing.T) {
 				require.Equal(t, wantCounters, gotCounters, "seed %d", seed)
 			}
 			require.True(t, joined && outside)
+			if level == "avx512" {
+				require.Len(t, fused, len(fusions), "kinds of fused operations")
+			}
 		})
 	}
 }

@@ -62,6 +62,26 @@ func hLShr64AVX512()
 
 func hAShr64AVX512()
 
+func hAndToFAVX512()
+
+func hOrToFAVX512()
+
+func hShlAndAVX512()
+
+func hLShrAndAVX512()
+
+func hAShrAndAVX512()
+
+func hLShrAndToFAVX512()
+
+func hAShrAndToFAVX512()
+
+func hAndOrAVX512()
+
+func hS8ToFAVX512()
+
+func hFMAHalfAVX512()
+
 func hFMinAVX512()
 
 func hFMaxAVX512()

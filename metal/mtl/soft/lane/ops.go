@@ -115,6 +115,20 @@ func urem64(x, y uint64) uint64 {
 	return x % y
 }
 
+// Several operations in one, each with the bits of one after the other.
+
+func andToF(x, y uint32) float32              { return u32tof(x & y) }
+func orToF(x, y uint32) float32               { return u32tof(x | y) }
+func shlAnd(x, n, y uint32) uint32            { return shl32(x, n) & y }
+func lshrAnd(x, n, y uint32) uint32           { return lshr32(x, n) & y }
+func ashrAnd(x int32, n, y uint32) uint32     { return uint32(ashr32(x, int32(n))) & y }
+func andOr(x, y, z uint32) uint32             { return x&y | z }
+func lshrAndToF(x, n, y uint32) float32       { return u32tof(lshrAnd(x, n, y)) }
+func ashrAndToF(x int32, n, y uint32) float32 { return u32tof(ashrAnd(x, n, y)) }
+func s8tof(x uint32) float32                  { return float32(int8(x)) }
+
+func fmaHalf(x float32, h uint32, z float32) float32 { return fma(x, f16tof(h&0xffff), z) }
+
 // Comparisons.
 
 func eq32(x, y uint32) bool  { return x == y }

@@ -142,6 +142,16 @@ const (
 	Bcast32
 	Bcast64
 	MaskSelect
+	AndToF
+	OrToF
+	ShlAnd
+	LShrAnd
+	AShrAnd
+	AndOr
+	LShrAndToF
+	AShrAndToF
+	S8ToF
+	FMAHalf
 	NumOps
 )
 
@@ -276,6 +286,16 @@ var plain = [NumOps]Fn{
 	Bcast32:    plainBcast32,
 	Bcast64:    plainBcast64,
 	MaskSelect: plainMaskSelect,
+	AndToF:     plainAndToF,
+	OrToF:      plainOrToF,
+	ShlAnd:     plainShlAnd,
+	LShrAnd:    plainLShrAnd,
+	AShrAnd:    plainAShrAnd,
+	AndOr:      plainAndOr,
+	LShrAndToF: plainLShrAndToF,
+	AShrAndToF: plainAShrAndToF,
+	S8ToF:      plainS8ToF,
+	FMAHalf:    plainFMAHalf,
 }
 
 var scalar = [NumOps]ScalarFn{
@@ -409,6 +429,16 @@ var scalar = [NumOps]ScalarFn{
 	Bcast32:    scalarBcast32,
 	Bcast64:    scalarBcast64,
 	MaskSelect: scalarMaskSelect,
+	AndToF:     scalarAndToF,
+	OrToF:      scalarOrToF,
+	ShlAnd:     scalarShlAnd,
+	LShrAnd:    scalarLShrAnd,
+	AShrAnd:    scalarAShrAnd,
+	AndOr:      scalarAndOr,
+	LShrAndToF: scalarLShrAndToF,
+	AShrAndToF: scalarAShrAndToF,
+	S8ToF:      scalarS8ToF,
+	FMAHalf:    scalarFMAHalf,
 }
 
 var signatures = [NumOps]Signature{
@@ -542,6 +572,16 @@ var signatures = [NumOps]Signature{
 	Bcast32:    {"Bcast32", "x", 'u'},
 	Bcast64:    {"Bcast64", "X", 'U'},
 	MaskSelect: {"MaskSelect", "UUU", 'U'},
+	AndToF:     {"AndToF", "uu", 'f'},
+	OrToF:      {"OrToF", "uu", 'f'},
+	ShlAnd:     {"ShlAnd", "uuu", 'u'},
+	LShrAnd:    {"LShrAnd", "uuu", 'u'},
+	AShrAnd:    {"AShrAnd", "iuu", 'u'},
+	AndOr:      {"AndOr", "uuu", 'u'},
+	LShrAndToF: {"LShrAndToF", "uuu", 'f'},
+	AShrAndToF: {"AShrAndToF", "iuu", 'f'},
+	S8ToF:      {"S8ToF", "u", 'f'},
+	FMAHalf:    {"FMAHalf", "fuf", 'f'},
 }
 
 func plainAdd32(d, a, b, _ unsafe.Pointer) {
@@ -2274,4 +2314,140 @@ func plainMaskSelect(d, a, b, c unsafe.Pointer) {
 
 func scalarMaskSelect(a, b, c uint64) uint64 {
 	return maskSelect(a, b, c)
+}
+
+func plainAndToF(d, a, b, _ unsafe.Pointer) {
+	av := (*[32]uint32)(a)
+	bv := (*[32]uint32)(b)
+	dv := (*[32]float32)(d)
+	for i := range dv {
+		dv[i] = andToF(av[i], bv[i])
+	}
+}
+
+func scalarAndToF(a, b, _ uint64) uint64 {
+	return uint64(math.Float32bits(andToF(uint32(a), uint32(b))))
+}
+
+func plainOrToF(d, a, b, _ unsafe.Pointer) {
+	av := (*[32]uint32)(a)
+	bv := (*[32]uint32)(b)
+	dv := (*[32]float32)(d)
+	for i := range dv {
+		dv[i] = orToF(av[i], bv[i])
+	}
+}
+
+func scalarOrToF(a, b, _ uint64) uint64 {
+	return uint64(math.Float32bits(orToF(uint32(a), uint32(b))))
+}
+
+func plainShlAnd(d, a, b, c unsafe.Pointer) {
+	av := (*[32]uint32)(a)
+	bv := (*[32]uint32)(b)
+	cv := (*[32]uint32)(c)
+	dv := (*[32]uint32)(d)
+	for i := range dv {
+		dv[i] = shlAnd(av[i], bv[i], cv[i])
+	}
+}
+
+func scalarShlAnd(a, b, c uint64) uint64 {
+	return uint64(shlAnd(uint32(a), uint32(b), uint32(c)))
+}
+
+func plainLShrAnd(d, a, b, c unsafe.Pointer) {
+	av := (*[32]uint32)(a)
+	bv := (*[32]uint32)(b)
+	cv := (*[32]uint32)(c)
+	dv := (*[32]uint32)(d)
+	for i := range dv {
+		dv[i] = lshrAnd(av[i], bv[i], cv[i])
+	}
+}
+
+func scalarLShrAnd(a, b, c uint64) uint64 {
+	return uint64(lshrAnd(uint32(a), uint32(b), uint32(c)))
+}
+
+func plainAShrAnd(d, a, b, c unsafe.Pointer) {
+	av := (*[32]int32)(a)
+	bv := (*[32]uint32)(b)
+	cv := (*[32]uint32)(c)
+	dv := (*[32]uint32)(d)
+	for i := range dv {
+		dv[i] = ashrAnd(av[i], bv[i], cv[i])
+	}
+}
+
+func scalarAShrAnd(a, b, c uint64) uint64 {
+	return uint64(ashrAnd(int32(uint32(a)), uint32(b), uint32(c)))
+}
+
+func plainAndOr(d, a, b, c unsafe.Pointer) {
+	av := (*[32]uint32)(a)
+	bv := (*[32]uint32)(b)
+	cv := (*[32]uint32)(c)
+	dv := (*[32]uint32)(d)
+	for i := range dv {
+		dv[i] = andOr(av[i], bv[i], cv[i])
+	}
+}
+
+func scalarAndOr(a, b, c uint64) uint64 {
+	return uint64(andOr(uint32(a), uint32(b), uint32(c)))
+}
+
+func plainLShrAndToF(d, a, b, c unsafe.Pointer) {
+	av := (*[32]uint32)(a)
+	bv := (*[32]uint32)(b)
+	cv := (*[32]uint32)(c)
+	dv := (*[32]float32)(d)
+	for i := range dv {
+		dv[i] = lshrAndToF(av[i], bv[i], cv[i])
+	}
+}
+
+func scalarLShrAndToF(a, b, c uint64) uint64 {
+	return uint64(math.Float32bits(lshrAndToF(uint32(a), uint32(b), uint32(c))))
+}
+
+func plainAShrAndToF(d, a, b, c unsafe.Pointer) {
+	av := (*[32]int32)(a)
+	bv := (*[32]uint32)(b)
+	cv := (*[32]uint32)(c)
+	dv := (*[32]float32)(d)
+	for i := range dv {
+		dv[i] = ashrAndToF(av[i], bv[i], cv[i])
+	}
+}
+
+func scalarAShrAndToF(a, b, c uint64) uint64 {
+	return uint64(math.Float32bits(ashrAndToF(int32(uint32(a)), uint32(b), uint32(c))))
+}
+
+func plainS8ToF(d, a, _, _ unsafe.Pointer) {
+	av := (*[32]uint32)(a)
+	dv := (*[32]float32)(d)
+	for i := range dv {
+		dv[i] = s8tof(av[i])
+	}
+}
+
+func scalarS8ToF(a, _, _ uint64) uint64 {
+	return uint64(math.Float32bits(s8tof(uint32(a))))
+}
+
+func plainFMAHalf(d, a, b, c unsafe.Pointer) {
+	av := (*[32]float32)(a)
+	bv := (*[32]uint32)(b)
+	cv := (*[32]float32)(c)
+	dv := (*[32]float32)(d)
+	for i := range dv {
+		dv[i] = fmaHalf(av[i], bv[i], cv[i])
+	}
+}
+
+func scalarFMAHalf(a, b, c uint64) uint64 {
+	return uint64(math.Float32bits(fmaHalf(math.Float32frombits(uint32(a)), uint32(b), math.Float32frombits(uint32(c)))))
 }

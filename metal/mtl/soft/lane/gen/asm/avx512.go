@@ -133,6 +133,7 @@ func avx512Family() {
 			}
 		})
 	}
+	avx512Fused()
 	// The non-NaN operand: MINPS gives its second source for a NaN, so only a NaN
 	// in y is left to put right.
 	for _, o := range []struct {

@@ -144,6 +144,16 @@ FMABF16 fmabf16 uuu:u
 Bcast32 copy32 x:u
 Bcast64 copy64 X:U
 MaskSelect maskSelect UUU:U
+AndToF andToF uu:f
+OrToF orToF uu:f
+ShlAnd shlAnd uuu:u
+LShrAnd lshrAnd uuu:u
+AShrAnd ashrAnd iuu:u
+AndOr andOr uuu:u
+LShrAndToF lshrAndToF uuu:f
+AShrAndToF ashrAndToF iuu:f
+S8ToF s8tof u:f
+FMAHalf fmaHalf fuf:f
 `
 
 // Memories are the steps on memory and across lanes, in the order of their
