@@ -137,6 +137,14 @@ func list(tier suites.Tier) []metalcase.Case {
 			more(99, 21, settings[0])
 			more(99, 21, settings[1])
 			more(235, 3, settings[2])
+			for i, s := range settings {
+				// Positions that the window does not have.
+				outside := &metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 35, Tokens: 1, Type: t, Levers: s}
+				before, beyond, both := *outside, *outside, *outside
+				before.Before, beyond.Beyond, both.Before, both.Beyond = true, true, true, true
+				both.Tokens = 3 + i
+				cases = append(cases, &before, &beyond, &both)
+			}
 		}
 	}
 	cases = append(cases, // more parts than a simdgroup has lanes

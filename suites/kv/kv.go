@@ -50,6 +50,7 @@ func list(tier suites.Tier) []metalcase.Case {
 				cases = append(cases, &metalcase.KvStore{Type: t, D: d, Rows: n[0], N: n[1], Side: side})
 			}
 		}
+		cases = append(cases, &metalcase.KvStore{Type: t, D: 64, Rows: 9, N: 4, Outside: true})
 		if t != gguf.Q8_0 {
 			for _, d := range []int{1, 7, 45, 77, 257} { // rows of no round length
 				cases = append(cases, &metalcase.KvStore{Type: t, D: d, Rows: 17, N: 5})

@@ -21,6 +21,8 @@ type Attention struct {
 	Type                            gguf.Type
 	Spare                           int
 	Shuffled                        bool // the positions in no order
+	Before                          bool // the first token is at position -1 and sees no cell
+	Beyond                          bool // the last token is behind the window and sees all of it
 	Levers                          Setting
 	Bare                            bool // without edges, which take longest: to be measured, not judged
 }
@@ -34,6 +36,12 @@ func (c *Attention) ID() (string, []harness.Param) {
 	}
 	if c.Shuffled {
 		p = append(p, harness.P("shuffled", true))
+	}
+	if c.Before {
+		p = append(p, harness.P("before", true))
+	}
+	if c.Beyond {
+		p = append(p, harness.P("beyond", true))
 	}
 	return "attention", append(p, c.Levers.Params()...)
 }
@@ -73,6 +81,19 @@ func (c *Attention) Build(r *rand.Rand) (*Problem, error) {
 	if c.Shuffled {
 		r.Shuffle(len(pos), func(i, j int) { pos[i], pos[j] = pos[j], pos[i] })
 	}
+	if c.Beyond {
+		pos[len(pos)-1] = int32(c.NKV - 1)
+	}
+	if c.Before {
+		pos[0] = 0
+	}
+	given := slices.Clone(pos)
+	if c.Beyond {
+		given[len(pos)-1] += 5
+	}
+	if c.Before {
+		given[0] = -1
+	}
 	scale := float32(1 / math.Sqrt(float64(c.HD)))
 	q := spread(r, width*c.Tokens)
 	keys := spread(r, kvWidth*c.NKV)
@@ -104,7 +125,7 @@ func (c *Attention) Build(r *rand.Rand) (*Problem, error) {
 	n := single(graph.Attn, graph.Mat(width, c.Tokens), input("q", gguf.F32, graph.Mat(width, c.Tokens)),
 		load(graph.KVKey), load(graph.KVValue), input("pos", gguf.I32, graph.Vec(c.Tokens)))
 	n.Attr = a
-	p := &Problem{Node: n, In: [][]byte{floatBytes(q), nil, nil, intBytes(pos)}, Cache: &Cache{
+	p := &Problem{Node: n, In: [][]byte{floatBytes(q), nil, nil, intBytes(given)}, Cache: &Cache{
 		KV: graph.KV{Type: c.Type, Capacity: c.NKV, KWidth: kvWidth, VWidth: kvWidth}, K: kBytes, V: vBytes,
 	}}
 	if c.Refusal() != "" {
@@ -117,10 +138,20 @@ func (c *Attention) Build(r *rand.Rand) (*Problem, error) {
 	}
 	p.Results = []Result{{Type: gguf.F32, Want: parts.Out, K: float64(c.NKV), Terms: []float64{parts.OutTerms}}}
 	if c.Bare {
+		if c.Before {
+			clear(parts.Out[:width])
+		}
 		return p, nil
 	}
 	s := &attentionEdges{c: c, scale: float64(scale), q: query, k: k, v: v, pos: pos, parts: &parts}
 	p.Edges = s.list()
+	if c.Before {
+		// Cell 0, which the edges take the first row to see, must not show.
+		p.Edges = slices.DeleteFunc(p.Edges, func(e Edge) bool { return e.At < width })
+		at := largest(parts.Out[:width], 0, 1)
+		p.Edges = append(p.Edges, Edge{What: "letting the first row see cell", At: at, By: parts.Out[at]})
+		clear(parts.Out[:width])
+	}
 	return p, nil
 }
 

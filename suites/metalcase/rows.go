@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
@@ -15,11 +16,16 @@ import (
 type GetRows struct {
 	Type         gguf.Type
 	D, Rows, IDs int
+	Outside      bool // the second and third id are outside of the table, whose rows are zeros
 }
 
 // ID implements [Case].
 func (c *GetRows) ID() (string, []harness.Param) {
-	return "get_rows", []harness.Param{harness.P("type", c.Type), harness.P("d", c.D), harness.P("table_rows", c.Rows), harness.P("n_ids", c.IDs)}
+	p := []harness.Param{harness.P("type", c.Type), harness.P("d", c.D), harness.P("table_rows", c.Rows), harness.P("n_ids", c.IDs)}
+	if c.Outside {
+		p = append(p, harness.P("outside", true))
+	}
+	return "get_rows", p
 }
 
 // Work implements [Case].
@@ -50,7 +56,12 @@ func (c *GetRows) Build(r *rand.Rand) (*Problem, error) {
 	ids[0], ids[c.IDs-1] = 0, int32(c.Rows-1)
 	n := single(graph.GetRows, graph.Mat(c.D, c.IDs), input("ids", gguf.I32, graph.Vec(c.IDs)))
 	n.Weight = &graph.Weight{Name: "token_embd.weight", Type: c.Type, Shape: graph.Mat(c.D, c.Rows), Data: data}
-	p := &Problem{Node: n, In: [][]byte{intBytes(ids)}}
+	given := slices.Clone(ids)
+	if c.Outside {
+		given[1], given[2] = int32(c.Rows), -1
+		ids[1], ids[2] = int32(c.Rows-1), 0 // the nearest of the table
+	}
+	p := &Problem{Node: n, In: [][]byte{intBytes(given)}}
 	if c.Refusal() != "" {
 		return p, nil
 	}
@@ -59,12 +70,23 @@ func (c *GetRows) Build(r *rand.Rand) (*Problem, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Outside {
+		for i := 1; i <= 2; i++ {
+			row := want[i*c.D : (i+1)*c.D]
+			at := largest(row, 0, 1)
+			p.Edges = append(p.Edges, Edge{What: "the nearest row for id", N: i, At: i*c.D + at, By: row[at]})
+			clear(row)
+		}
+	}
 	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: []float64{refs.RMS(want)}}}
 	for e := range c.D {
 		at := largest(want, e, c.D)
 		p.Edges = append(p.Edges, Edge{What: "leaving out element", N: e, At: at, By: want[at]})
 	}
 	for i, id := range ids {
+		if given[i] != id {
+			continue
+		}
 		row := want[i*c.D : (i+1)*c.D]
 		at := largest(row, 0, 1)
 		p.Edges = append(p.Edges, Edge{What: "leaving out row", N: i, At: i*c.D + at, By: row[at]})
@@ -99,6 +121,7 @@ type KvStore struct {
 	Type       gguf.Type
 	D, Rows, N int
 	Side       graph.KVSide
+	Outside    bool // the first and the last row have positions outside of the cache and are left out
 }
 
 // ID implements [Case].
@@ -106,6 +129,9 @@ func (c *KvStore) ID() (string, []harness.Param) {
 	p := []harness.Param{harness.P("type", c.Type), harness.P("d", c.D), harness.P("table_rows", c.Rows), harness.P("n_rows", c.N)}
 	if c.Side == graph.KVValue {
 		p = append(p, harness.P("side", "v"))
+	}
+	if c.Outside {
+		p = append(p, harness.P("outside", true))
 	}
 	return "kv_store", p
 }
@@ -138,6 +164,11 @@ func (c *KvStore) Build(r *rand.Rand) (*Problem, error) {
 	}
 	x := toStore(r, c.Type, c.D, c.N)
 	pos := distinct(r, c.N, c.Rows)
+	given, inside := slices.Clone(pos), x
+	if c.Outside {
+		given[0], given[c.N-1] = -1, int32(c.Rows)
+		pos, inside = pos[1:c.N-1], x[c.D:(c.N-1)*c.D]
+	}
 	n := single(graph.KvcacheStore, graph.Mat(c.D, c.N), input("x", gguf.F32, graph.Mat(c.D, c.N)), input("pos", gguf.I32, graph.Vec(c.N)))
 	n.Type, n.Attr.KV = c.Type, c.Side
 	cache := &Cache{KV: graph.KV{Type: c.Type, Capacity: c.Rows, KWidth: width, VWidth: width}, K: before, V: other}
@@ -146,11 +177,11 @@ func (c *KvStore) Build(r *rand.Rand) (*Problem, error) {
 		cache.K, cache.V = other, before
 		place = Values
 	}
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes(pos)}, Cache: cache}
+	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes(given)}, Cache: cache}
 	if c.Refusal() != "" {
 		return p, nil
 	}
-	want, err := refs.KVStore(c.Type, old, width, refs.F64(x), pos)
+	want, err := refs.KVStore(c.Type, old, width, refs.F64(inside), pos)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,9 @@ func onMetal(env *suites.Env, list []opCase) []harness.Case {
 	for _, d := range lengths(env.Tier) {
 		cases = append(cases, &metalcase.RmsNorm{D: d, Rows: 2, Eps: 1e-6, Levers: narrow})
 	}
+	for _, t := range weightTypes {
+		cases = append(cases, &metalcase.GetRows{Type: t, D: 3 * t.BlockSize(), Rows: 5, IDs: 4, Outside: true})
+	}
 	cases = append(cases,
 		&metalcase.RmsNorm{D: 896, Rows: 3, Eps: 1e-6, NoWeight: true}, &metalcase.RmsNorm{D: 18944, Rows: 2, Eps: 1e-6},
 		&metalcase.QkNorm{HD: 128, Heads: 3, Tokens: 2, Eps: 1e-6, Levers: narrow},
