@@ -4,7 +4,7 @@
 export CGO_ENABLED = 0
 
 FUZZTIME ?= 60s
-GENERATED := ./cpu/kernel ./metal/mtl/soft/lane ./engine/tokenizer
+GENERATED := ./cpu/kernel ./metal/mtl/soft/lane ./engine/tokenizer ./suites/limits
 GENERATE := go generate $(GENERATED) && go run ./engine/tokenizer/gen
 TESTFLAGS ?=
 CLANG ?= clang

@@ -106,6 +106,50 @@ func TestABEnds(t *testing.T) {
 	require.EqualError(t, err, "a round took no time: want more work in a round")
 }
 
+// Few rounds give an interval that holds less often than it says, which is said.
+func TestFewRounds(t *testing.T) {
+	ctx := context.Background()
+	for rounds, few := range map[int]bool{1: true, 5: true, 6: false} {
+		r, err := MeasureAB(ctx, fixed(time.Second), fixed(time.Second), ABOptions{MinRounds: rounds, MaxRounds: rounds})
+		require.NoError(t, err)
+		require.Len(t, r.Rounds, rounds)
+		require.Equal(t, few, len(r.Warnings) == 1, "%d rounds: %v", rounds, r.Warnings)
+		if few {
+			require.Contains(t, r.Warnings[0], "rounds are too few for an interval of 95 %")
+		}
+	}
+}
+
+// One side alone stops by the same rule.
+func TestMeasureOne(t *testing.T) {
+	ctx := context.Background()
+	r, err := MeasureOne(ctx, fixed(10*time.Millisecond), ABOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "the interval is within 2.0 % of the median", r.Stop)
+	require.Len(t, r.Samples, 25, "20 rounds satisfy, a quarter more is run")
+	require.InDelta(t, 0.010, MedianOf(r.Samples), 1e-12)
+	require.Empty(t, r.Warnings)
+
+	noisy := &machine{rng: rand.New(rand.NewPCG(1, 1)), noise: 0.5}
+	r, err = MeasureOne(ctx, noisy.side(0.01), ABOptions{MaxRounds: 30})
+	require.NoError(t, err)
+	require.Equal(t, "30 rounds", r.Stop)
+	require.Contains(t, strings.Join(r.Warnings, "\n"), "noise: the middle half of the rounds spreads over ")
+
+	r, err = MeasureOne(ctx, noisy.side(1), ABOptions{Budget: time.Second})
+	require.NoError(t, err)
+	require.Equal(t, "the budget of 1s", r.Stop)
+	require.Len(t, r.Samples, 20)
+
+	_, err = MeasureOne(ctx, fixed(0), ABOptions{})
+	require.EqualError(t, err, "a round took no time: want more work in a round")
+	stopped, cancel := context.WithCancel(ctx)
+	cancel()
+	r, err = MeasureOne(stopped, fixed(time.Second), ABOptions{})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, "interrupted", r.Stop)
+}
+
 func TestABIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	count := 0

@@ -18,6 +18,9 @@ type Options struct {
 	// Launched, where not nil, is called with the entry of each dispatch as it is
 	// encoded.
 	Launched func(*Entry)
+	// Timed, where not nil, is called after each submit with what the device's timers
+	// say of it.
+	Timed func(mtl.Timing)
 	// Pipelines are those to use; nil has New compile the project's own. They stay
 	// the caller's.
 	Pipelines *Pipelines

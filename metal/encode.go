@@ -135,7 +135,10 @@ func (b *Backend) Synchronize() error {
 func (b *Backend) submit(cb mtl.CommandBuffer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.o.Deadline)
 	defer cancel()
-	_, err := cb.Submit(ctx)
+	timing, err := cb.Submit(ctx)
+	if err == nil && b.o.Timed != nil {
+		b.o.Timed(timing)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		b.hung = err
 	}

@@ -26,7 +26,7 @@ func (e *Env) backend(o Options, l lever.Levers, notes *recorder) (graph.Backend
 		b, err := e.Backend(o.Threads)
 		return b, func() {}, err
 	}
-	options := metal.Options{Levers: l, Launched: notes.launched}
+	options := metal.Options{Levers: l, Launched: notes.launched, Timed: notes.timed}
 	if e.Tally != nil {
 		options.Deadline = emulatedDeadline
 	}

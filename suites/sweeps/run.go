@@ -10,6 +10,7 @@ import (
 	"minfer/engine/lever"
 	"minfer/harness"
 	"minfer/metal"
+	"minfer/metal/mtl"
 	"minfer/suites/metalcase"
 )
 
@@ -77,11 +78,14 @@ func (r *Runner) Close() {
 }
 
 // recorder notes which entries of the dispatch table a side launches, while it is
-// on.
+// on, and how long the device says that its work took.
 type recorder struct {
 	on      bool
 	entries []*metal.Entry
+	spent   time.Duration
 }
+
+func (c *recorder) timed(t mtl.Timing) { c.spent += t.GPU }
 
 func (c *recorder) launched(e *metal.Entry) {
 	if c.on && !slices.Contains(c.entries, e) {
@@ -124,8 +128,10 @@ func (r *Runner) Run(ctx context.Context, s Scenario) (*harness.Record, error) {
 		}
 	}()
 	var outputs []output
+	var all []*recorder
 	for i, setting := range s.Sides {
 		notes := &recorder{}
+		all = append(all, notes)
 		side, err := s.open(ctx, r, i, notes)
 		if err != nil {
 			return nil, s.failure(setting, err)
@@ -144,7 +150,7 @@ func (r *Runner) Run(ctx context.Context, s Scenario) (*harness.Record, error) {
 	if err := s.compare(rec, outputs); err != nil {
 		return nil, err
 	}
-	if err := r.measure(ctx, rec, sides); err != nil {
+	if err := r.measure(ctx, rec, sides, all); err != nil {
 		return nil, err
 	}
 	if err := r.greedy(ctx, s, rec); err != nil {
@@ -242,7 +248,7 @@ func (s *Scenario) compare(rec *harness.Record, outputs []output) error {
 }
 
 // measure times the sides: two of them interleaved.
-func (r *Runner) measure(ctx context.Context, rec *harness.Record, sides []subject) error {
+func (r *Runner) measure(ctx context.Context, rec *harness.Record, sides []subject, notes []*recorder) error {
 	// As many executions a round as the faster side needs to fill it, while the
 	// slower one does not take many times as long.
 	least, most := 1<<30, 1
@@ -254,8 +260,14 @@ func (r *Runner) measure(ctx context.Context, rec *harness.Record, sides []subje
 		least, most = min(least, n), max(most, n)
 	}
 	inner := min(most, 4*least)
-	timed := func(side subject) harness.ABSide {
-		return func(ctx context.Context) (time.Duration, error) { return side.run(ctx, inner) }
+	device := make([][]float64, len(sides)) // by the device's own timers, rounds of the warm-up too
+	timed := func(i int) harness.ABSide {
+		return func(ctx context.Context) (time.Duration, error) {
+			notes[i].spent = 0
+			d, err := sides[i].run(ctx, inner)
+			device[i] = append(device[i], notes[i].spent.Seconds()/float64(inner))
+			return d, err
+		}
 	}
 	o := harness.ABOptions{Budget: r.o.Budget, Seed: r.o.Seed}
 	if r.o.Reps > 0 {
@@ -263,7 +275,7 @@ func (r *Runner) measure(ctx context.Context, rec *harness.Record, sides []subje
 	}
 	samples := make([][]float64, len(sides))
 	if len(sides) == 2 {
-		ab, err := harness.MeasureAB(ctx, timed(sides[0]), timed(sides[1]), o)
+		ab, err := harness.MeasureAB(ctx, timed(0), timed(1), o)
 		if err != nil {
 			return err
 		}
@@ -274,7 +286,7 @@ func (r *Runner) measure(ctx context.Context, rec *harness.Record, sides []subje
 		rec.AB = ab
 		rec.Warnings = append(rec.Warnings, ab.Warnings...)
 	} else {
-		alone, err := harness.MeasureOne(ctx, timed(sides[0]), o)
+		alone, err := harness.MeasureOne(ctx, timed(0), o)
 		if err != nil {
 			return err
 		}
@@ -286,6 +298,9 @@ func (r *Runner) measure(ctx context.Context, rec *harness.Record, sides []subje
 	for i := range rec.Sides {
 		m := &rec.Sides[i]
 		m.Inner, m.Seconds, m.Median = inner, samples[i], harness.MedianOf(samples[i])
+		if own := device[i][len(device[i])-len(samples[i]):]; slices.Max(own) > 0 {
+			m.DeviceS = own
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -344,6 +345,47 @@ func TestWrongKernel(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, rec.Sides[0].Check.OK())
 			require.False(t, rec.Sides[1].Check.OK())
+		}
+	}
+}
+
+// stopwatch is a device whose timers say that a submit took a second.
+type stopwatch struct{ mtl.Device }
+
+func (d stopwatch) NewCommandBuffer(label string) (mtl.CommandBuffer, error) {
+	cb, err := d.Device.NewCommandBuffer(label)
+	return stopped{cb}, err
+}
+
+type stopped struct{ mtl.CommandBuffer }
+
+func (c stopped) Submit(ctx context.Context) (mtl.Timing, error) {
+	_, err := c.CommandBuffer.Submit(ctx)
+	return mtl.Timing{GPU: time.Second}, err
+}
+
+// A device's own times are beside the wall's, of one execution too.
+func TestDeviceTimes(t *testing.T) {
+	e := newSoft(t.TempDir(), nil)
+	defer e.Close()
+	open := e.Device.Open
+	e.Device.Open = func(threads int) (mtl.Device, error) {
+		d, err := open(threads)
+		return stopwatch{d}, err
+	}
+	o := options()
+	o.Reps, o.Round = 3, time.Millisecond
+	r := sweeps.NewRunner(o)
+	defer r.Close()
+	for _, s := range list(t, e, o, "rmsnorm")[:1] {
+		rec, err := r.Run(t.Context(), s)
+		require.NoError(t, err)
+		for _, m := range rec.Sides {
+			require.Greater(t, m.Inner, 1)
+			require.Len(t, m.DeviceS, 3)
+			for _, d := range m.DeviceS {
+				require.InEpsilon(t, 1/float64(m.Inner), d, 1e-9)
+			}
 		}
 	}
 }
