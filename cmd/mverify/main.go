@@ -5,6 +5,8 @@
 //	mverify --suite dumps --llama DIR         every node against a live llama.cpp
 //	mverify --suite ops --filter 'q4_K' -v    some cases, all lines
 //	mverify --suite ops --cases my.jsonl      your own shapes
+//	mverify --suite all --device cpu,soft     all of them, on both devices
+//	mverify --suite greedy --golden my.json   generated text is what was reviewed
 //	mverify compile my.metal                  does it compile, with which kernels
 //	mverify init my.metal                     a launch case to fill in
 //	mverify case my.json                      run it under the sanitizer

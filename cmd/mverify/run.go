@@ -41,7 +41,8 @@ var allSuites = []suites.Suite{kernels.Suite{}, ops.Suite{}, matmul.Suite{}, att
 const usage = `
 mverify holds every execution path of the engine against its own reference.
 
-usage: mverify --suite NAME[,NAME] [flags]
+usage: mverify --suite NAME[,NAME] [--device NAME[,NAME]] [flags]
+       mverify --suite greedy --golden FILE [--update]
        mverify case FILE.json...      run launch cases under the sanitizer
        mverify init FILE.metal        write a launch-case skeleton
        mverify compile FILE.metal...  compile Metal source, list its kernels

@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"minfer/harness"
+	"minfer/suites"
+	"minfer/suites/ops"
+	"minfer/suites/suitetest"
 )
 
 // Several devices are one run and one report: a case of both is there twice, told
@@ -74,4 +78,20 @@ func TestLocated(t *testing.T) {
 	require.Empty(t, fail("ops", "metal: nosuch.metal:12:5: device-race: two writes"))
 	require.Equal(t, "suites/safety/testdata/cases/01-tile-reload.metal",
 		fail("safety", "expected clean, found: 01-tile-reload.metal:3:1: error: nan: x")[0].At.File)
+}
+
+// A barrier taken out of a kernel: the suite's failure is an annotation at the line of
+// the kernel where the race is.
+func TestPlantedRaceIsAnnotated(t *testing.T) {
+	env := suitetest.Metal(t, suitetest.Kernels(t, suitetest.Fault{File: "norm.metal", Old: "threadgroup_barrier(mem_flags::mem_threadgroup);"}))
+	list, err := cases([]target{{"soft", env, []suites.Suite{ops.Suite{}}}})
+	require.NoError(t, err)
+	f := flags{devices: "soft", tier: "quick", seed: 1, variant: "haswell"}
+	runner := harness.Runner{Filter: regexp.MustCompile(`^ops/rms_norm d=896 rows=3 eps=1e-06 weight=false$`), Rerun: f.rerun}
+	report, err := runner.Run(context.Background(), list)
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Count(harness.Fail), "%v", report.Results)
+	var out strings.Builder
+	require.NoError(t, report.Write(&out, "github", false))
+	require.Regexp(t, `^::error file=metal/kernels/norm.metal,line=\d+,col=\d+,title=threadgroup-race::write and read of .*%0Acase: ops/rms_norm d=896 rows=3 eps=1e-06 weight=false%0Arerun: mverify --suite ops --filter '.*' --device soft\n`, out.String())
 }

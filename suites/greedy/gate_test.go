@@ -230,3 +230,18 @@ func TestGateMetal(t *testing.T) {
 	require.Equal(t, 1, report.Count(harness.Fail), "%v", report.Results)
 	require.Regexp(t, `^token \d+ is `, report.Results[0].Reason)
 }
+
+// Whatever stands in a golden file, reading it ends with a gate or one line.
+func FuzzGate(f *testing.F) {
+	for _, s := range []string{"", "{}", `{"tokens":1,"runs":[{"device":"cpu","continuations":[{"prompt":"a","tokens":[1],"top":[[[1,2.5]]]}]}]}`, `{"tokens":1,"runs":[null]}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		g, err := greedy.NewGate(greedy.GateOptions{Path: "golden.json", Data: append([]byte{}, data...)})
+		if err == nil {
+			require.Equal(t, "greedy", g.Name())
+		} else {
+			require.True(t, strings.HasPrefix(err.Error(), "golden.json: "), err.Error())
+		}
+	})
+}
