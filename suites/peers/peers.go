@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"minfer/cpu"
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
 	"minfer/engine/model"
@@ -200,7 +201,7 @@ const maxNMSE = 1e-3
 
 // agree evaluates the same tokens one by one with both engines, llama.cpp on the
 // path that has our order of operations, and compares all logits: bits when the
-// loaded variant is the one whose bits are the contract, else within maxNMSE.
+// loaded variant has the backend's level, else within maxNMSE.
 func agree(lib *llamacpp.Lib, o Options, m *model.Model) (*harness.Comparison, bool, error) {
 	tokens := make([]int32, 16)
 	for i := range tokens {
@@ -233,10 +234,18 @@ func agree(lib *llamacpp.Lib, o Options, m *model.Model) (*harness.Comparison, b
 	if err != nil {
 		return nil, false, err
 	}
-	if lib.Level() == "avx2" {
+	if lib.Level() == levelOf(o.Backend) {
 		return cmp, cmp.OK(), nil
 	}
 	return cmp, cmp.NMSE <= maxNMSE, nil
+}
+
+// levelOf is the level whose bits a backend gives, as llamacpp.Lib names it.
+func levelOf(b graph.Backend) string {
+	if c, ok := b.(*cpu.Backend); ok && c.Level() == cpu.AVX512 {
+		return "avx512"
+	}
+	return "avx2"
 }
 
 // weightBytes is what one token reads: every weight, the embedding table only
