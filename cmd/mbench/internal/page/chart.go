@@ -139,6 +139,9 @@ func wrap(s string, n, lines int) []string {
 	return out
 }
 
+// boldChars is the same for the bold capitals of a setting's name.
+func boldChars(width float64) int { return max(int(width/(fontSize*0.8)), 4) }
+
 // axis maps values to a length, linearly or by logarithm.
 type axis struct {
 	lo, hi   float64 // values at the ends

@@ -47,8 +47,12 @@ type section struct {
 	Empty            string // said where there is no figure
 }
 
+// Many says whether the section needs a list of what is in it.
+func (s section) Many() bool { return len(s.Figures) > 2 }
+
 type figure struct {
 	ID, Title, Caption string
+	Short              string // of the title, in lists; "" for all of it
 	Chart, Legend      template.HTML
 	Table              harness.Table
 	Plain              bool // the table is the figure
@@ -182,9 +186,26 @@ func groups(records []harness.Record, keep func(*harness.Record) bool) (heads []
 		if a[0] != b[0] {
 			return harness.Natural(a[0], b[0])
 		}
+		if of := (a[1] == "levers"); of != (b[1] == "levers") { // a lever a row: it says most
+			if of {
+				return -1
+			}
+			return 1
+		}
 		return harness.Natural(a[1], b[1])
 	})
 	return heads, of
+}
+
+// shortHead is a group's name in a list: its sweep, and its device where there are
+// several.
+func shortHead(head [2]string, heads [][2]string) string {
+	for _, h := range heads {
+		if h[0] != head[0] {
+			return head[1] + " on " + head[0]
+		}
+	}
+	return head[1]
 }
 
 // scenario is what a record measures, in words, without its lever.
@@ -276,7 +297,7 @@ func levers(records []harness.Record) section {
 			t.Rows = append(t.Rows, []string{r.Sides[0].Name, r.Sides[1].Name, scenario(r), harness.SecondsText(ab.MedianA), harness.SecondsText(ab.MedianB), fmt.Sprintf("%.3f", ab.Ratio), fmt.Sprintf("%.3f to %.3f", ab.Lo, ab.Hi), verdict, instructions, same})
 		}
 		title := fmt.Sprintf("Sweep %s on %s", head[1], head[0])
-		s.Figures = append(s.Figures, figure{Title: title, Caption: caption("Time of B over time of A with its 95 % interval; A → B", common),
+		s.Figures = append(s.Figures, figure{Title: title, Short: shortHead(head, heads), Caption: caption("Time of B over time of A with its 95 % interval; A → B", common),
 			Chart: forest(fmt.Sprintf("Forest plot: %s. %s; the numbers are in the table below.", title, count(len(rows), "comparison")), rows), Table: t})
 	}
 	return s
@@ -285,7 +306,7 @@ func levers(records []harness.Record) section {
 // limits is bars of shares, and a roofline where both limits were measured.
 func limits(records []harness.Record) section {
 	s := section{ID: "limits", Title: "Kernels against their limit",
-		Intro: "What a kernel reaches of what the machine can do, as measured in the same run: the rate at which memory can be read, or at which numbers can be multiplied and added, whichever is nearer.",
+		Intro: "What a kernel reaches of what the machine can do, as measured in the same run: the rate at which memory can be read, or at which numbers can be multiplied and added, whichever is nearer. More than 100 % is what a cache held, or a limit that was measured while the machine had other work.",
 		Empty: "No record has a limit measured beside it."}
 	heads, of := groups(records, func(r *harness.Record) bool {
 		share, _ := r.Share(0)
@@ -305,10 +326,7 @@ func limits(records []harness.Record) section {
 					continue
 				}
 				// The default setting is side A of every lever: once is enough.
-				id := joined(m.Name, scenario(r))
-				if i == 0 && r.Lever != "" {
-					id = joined(m.Levers, scenario(r))
-				}
+				id := joined(setting(r, m), scenario(r))
 				if seen[id] {
 					continue
 				}
@@ -316,17 +334,18 @@ func limits(records []harness.Record) section {
 				if _, ok := names[limit]; !ok {
 					names[limit] = len(names)
 				}
-				x := row{label: m.Name, detail: rest(r), mid: share, shown: true, shape: names[limit]}
+				x := row{label: setting(r, m), detail: rest(r), mid: share, shown: true, shape: names[limit]}
 				x.value = fmt.Sprintf("%.1f %% of %s, %s", 100*share, limitText(limit), limitRate(m, limit))
 				x.tip = joined(x.label, x.detail) + ": " + x.value
 				rows = append(rows, x)
-				t.Rows = append(t.Rows, []string{m.Name, scenario(r), harness.SecondsText(m.Median), m.RateText(), fmt.Sprintf("%.1f %%", 100*share), limitText(limit)})
+				t.Rows = append(t.Rows, []string{setting(r, m), scenario(r), harness.SecondsText(m.Median), m.RateText(), fmt.Sprintf("%.1f %%", 100*share), limitText(limit)})
 			}
 		}
 		title := fmt.Sprintf("Sweep %s on %s", head[1], head[0])
-		s.Figures = append(s.Figures, figure{Title: title, Caption: caption("Share of the nearer limit", common),
+		s.Figures = append(s.Figures, figure{Title: title, Short: shortHead(head, heads), Caption: caption("Share of the nearer limit", common),
 			Chart: bars("Bar chart: "+title+". The numbers are in the table below.", rows), Table: t})
 		if f, ok := roofline(head, of[head]); ok {
+			f.Short = shortHead(head, heads) + " (roofline)"
 			s.Figures = append(s.Figures, f)
 		}
 	}
@@ -338,6 +357,17 @@ func caption(what, common string) string {
 		return what + "."
 	}
 	return what + ". All rows: " + common + "."
+}
+
+// setting is what a side runs with: of a lever's, all that differs from the default.
+func setting(r *harness.Record, m *harness.Measured) string {
+	switch {
+	case r.Lever == "":
+		return m.Name
+	case m.Levers == "":
+		return "default"
+	}
+	return m.Levers
 }
 
 func limitText(name string) string {
@@ -437,7 +467,7 @@ func counted(records []harness.Record) section {
 				t.Rows = append(t.Rows, cells)
 			}
 		}
-		s.Figures = append(s.Figures, figure{Title: fmt.Sprintf("Sweep %s on %s", head[1], head[0]), Table: t, Plain: true})
+		s.Figures = append(s.Figures, figure{Title: fmt.Sprintf("Sweep %s on %s", head[1], head[0]), Short: shortHead(head, heads), Table: t, Plain: true})
 	}
 	return s
 }
@@ -470,7 +500,7 @@ func runs(records []harness.Record) section {
 	}
 	slices.SortStableFunc(order, func(a, b harness.Provenance) int { return strings.Compare(a.Date, b.Date) })
 	for _, p := range order {
-		t.Rows = append(t.Rows, []string{p.Date, p.Commit, p.Host, p.Device, p.Levers, p.Command, strconv.Itoa(seen[p])})
+		t.Rows = append(t.Rows, []string{p.Date, fmt.Sprintf("%.12s", p.Commit), p.Host, p.Device, p.Levers, p.Command, strconv.Itoa(seen[p])})
 	}
 	if len(t.Rows) > 0 {
 		s.Figures = append(s.Figures, figure{Title: "Runs", Table: t, Plain: true})

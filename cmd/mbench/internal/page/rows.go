@@ -40,12 +40,12 @@ func layoutRows(c *canvas, rows []row, top float64) rowsLayout {
 	l.left, l.right = 20, c.w-24
 	if !c.narrow() {
 		width = 290
-		l.left, l.right = 306, c.w-190
-		l.values = c.w - 178
+		l.left, l.right = 306, c.w-236
+		l.values = c.w - 224
 	}
 	y := top
 	for _, r := range rows {
-		label, detail := wrap(r.label, chars(width), 2), wrap(r.detail, chars(width), 3)
+		label, detail := wrap(r.label, boldChars(width), 3), wrap(r.detail, chars(width), 3)
 		l.labels, l.detail = append(l.labels, label), append(l.detail, detail)
 		l.tops = append(l.tops, y)
 		h := lineHeight * float64(len(label)+len(detail))

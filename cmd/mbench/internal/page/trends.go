@@ -37,7 +37,6 @@ const mostSeries = 6
 // curve is a series with what it may be told apart by.
 type curve struct {
 	series
-	unit  string
 	words map[string]string // by name of the property
 	kinds []string          // kernels that ran, where they say more than the setting
 	rows  [][]string
@@ -69,7 +68,7 @@ func against(records []harness.Record, a axisSection) section {
 			if rate == 0 {
 				continue
 			}
-			words := map[string]string{"device": device(r), "sweep": r.Sweep, "op": r.Op, "model": "", "weights": "", "lever": r.Lever, "side": m.Name}
+			words := map[string]string{"unit": unit, "device": device(r), "sweep": r.Sweep, "op": r.Op, "model": "", "weights": "", "lever": r.Lever, "side": m.Name}
 			if r.Model != nil {
 				words["model"], words["weights"] = r.Model.Name, r.Model.Type
 			}
@@ -92,7 +91,7 @@ func against(records []harness.Record, a axisSection) section {
 			}
 			c := at[id]
 			if c == nil {
-				c = &curve{unit: unit, words: words}
+				c = &curve{words: words}
 				at[id] = c
 				curves = append(curves, c)
 			}
@@ -114,53 +113,27 @@ func against(records []harness.Record, a axisSection) section {
 		}
 	}
 	curves = slices.DeleteFunc(curves, func(c *curve) bool { return len(c.dots) < 2 })
-	cut := []string{"device", "sweep", "op"} // never in one chart
-	always := len(cut)
-	for _, p := range properties {
-		if !slices.Contains(cut, p) && p != "side" {
-			cut = append(cut, p)
+	for _, group := range parts(curves, "device", "sweep", "op", "unit") { // never in one chart
+		cut := bestCut(group, properties)
+		for _, chart := range parts(group, cut...) {
+			for c := range slices.Chunk(chart, mostSeries) {
+				s.Figures = append(s.Figures, curveChart(c).figure(a, properties, cut))
+			}
 		}
-	}
-	for _, chart := range split(curves, cut, always) {
-		s.Figures = append(s.Figures, chart.figure(a, cut))
 	}
 	return s
 }
 
-// curveChart is the curves of one chart and the properties that are the same in it.
+// curveChart is the curves of one chart.
 type curveChart []*curve
 
-// split cuts by the first properties always, and by more of them while a chart has
-// too many series.
-func split(curves []*curve, cut []string, always int) []curveChart {
-	if len(curves) == 0 {
-		return nil
-	}
-	if always <= 0 && (len(curves) <= mostSeries || len(cut) == 0) {
-		var out []curveChart
-		for c := range slices.Chunk(curves, mostSeries) {
-			out = append(out, c)
-		}
-		return out
-	}
-	next := 0
-	if always <= 0 {
-		next = bestCut(curves, cut)
-	}
-	var out []curveChart
-	for _, part := range parts(curves, cut[next], always > 0) {
-		out = append(out, split(part, slices.Delete(slices.Clone(cut), next, next+1), always-1)...)
-	}
-	return out
-}
-
-// parts are the curves by a property, and by unit, in order of first appearance.
-func parts(curves []*curve, property string, unit bool) (out [][]*curve) {
+// parts are the curves by some of their properties, in order of first appearance.
+func parts(curves []*curve, properties ...string) (out [][]*curve) {
 	at := map[string]int{}
 	for _, c := range curves {
-		k := c.words[property]
-		if unit {
-			k += "\x00" + c.unit
+		k := ""
+		for _, p := range properties {
+			k += "\x00" + c.words[p]
 		}
 		i, ok := at[k]
 		if !ok {
@@ -173,24 +146,37 @@ func parts(curves []*curve, property string, unit bool) (out [][]*curve) {
 	return out
 }
 
-// bestCut is the property that leaves the fewest charts that can be read, else the
-// first that cuts at all.
-func bestCut(curves []*curve, cut []string) int {
-	best, fewest := 0, 0
-	for i, property := range cut {
-		p := parts(curves, property, false)
-		if len(p) < 2 {
-			continue
+// bestCut gives the properties by which to cut curves into the fewest charts that can
+// be read, at most three of them. What sides differ in is left together if it can be:
+// that is what a chart compares.
+func bestCut(curves []*curve, properties []string) []string {
+	var may []string
+	for _, p := range properties {
+		if p != "lever" && p != "side" && len(parts(curves, p)) > 1 {
+			may = append(may, p)
 		}
-		if slices.ContainsFunc(p, func(c []*curve) bool { return len(c) > mostSeries }) {
-			if fewest == 0 && best == 0 {
-				best = i
+	}
+	var best []string
+	fewest := 0
+	try := func(cut ...string) {
+		charts := parts(curves, cut...)
+		readable := !slices.ContainsFunc(charts, func(c []*curve) bool { return len(c) > mostSeries })
+		if readable && (fewest == 0 || len(charts) < fewest) {
+			best, fewest = cut, len(charts)
+		}
+	}
+	try()
+	for i, p := range may {
+		try(p)
+		for k, q := range may[i+1:] {
+			try(p, q)
+			for _, r := range may[i+1+k+1:] {
+				try(p, q, r)
 			}
-			continue
 		}
-		if fewest == 0 || len(p) < fewest {
-			best, fewest = i, len(p)
-		}
+	}
+	if fewest == 0 {
+		return append(may, "lever")
 	}
 	return best
 }
@@ -213,9 +199,9 @@ func variants(m *harness.Measured) string {
 	return strings.Join(out, " + ")
 }
 
-func (c curveChart) figure(a axisSection, properties []string) figure {
+func (c curveChart) figure(a axisSection, properties, cut []string) figure {
 	var shared, varying []string
-	for _, p := range append(slices.Clone(properties), "side") {
+	for _, p := range properties {
 		if p == "device" || p == "sweep" || p == "op" {
 			continue
 		}
@@ -231,8 +217,14 @@ func (c curveChart) figure(a axisSection, properties []string) figure {
 		}
 	}
 	f := c[0].words
-	title := fmt.Sprintf("%s, sweep %s on %s", f["op"], f["sweep"], f["device"])
-	p := plot{x: a.x, y: c[0].unit, zero: true}
+	short := f["op"]
+	for i, p := range cut {
+		if text := propertyText(p, f[p]); text != "" {
+			short += [...]string{": ", ", "}[min(i, 1)] + text
+		}
+	}
+	title := fmt.Sprintf("%s (sweep %s on %s)", short, f["sweep"], f["device"])
+	p := plot{x: a.x, y: f["unit"], zero: true}
 	t := harness.Table{Columns: []harness.Column{{Name: "series"}, {Name: a.x, Numeric: true}, {Name: "rate", Numeric: true}, {Name: "time", Numeric: true}}}
 	var lowest, highest, least, most float64
 	for _, x := range c {
@@ -268,12 +260,12 @@ func (c curveChart) figure(a axisSection, properties []string) figure {
 	}
 	p.logX = least > 0 && most/least >= 8
 	p.logY = lowest > 0 && highest/lowest >= 30
-	p.label = fmt.Sprintf("Line chart: %s. %s against %s, %s; the numbers are in the table below.", title, c[0].unit, a.x, count(len(c), "series"))
-	caption := c[0].unit + " against " + a.x
+	p.label = fmt.Sprintf("Line chart: %s. %s against %s, %s; the numbers are in the table below.", title, f["unit"], a.x, count(len(c), "series"))
+	caption := f["unit"] + " against " + a.x
 	if len(shared) > 0 {
 		caption += "; " + strings.Join(shared, ", ")
 	}
-	return figure{Title: title, Caption: caption + ".", Chart: p.draw(), Legend: p.legend(), Table: t}
+	return figure{Title: title, Short: short, Caption: caption + ".", Chart: p.draw(), Legend: p.legend(), Table: t}
 }
 
 func propertyText(name, value string) string {
@@ -389,7 +381,7 @@ func historyChart(title, host string, lines []*past) figure {
 		p.series = append(p.series, c)
 	}
 	p.label = fmt.Sprintf("Line chart: history of %s; the numbers are in the table below.", title)
-	return figure{Title: title, Caption: caption("On "+host, common), Chart: p.draw(), Legend: p.legend(), Table: historyTable(lines)}
+	return figure{Title: title, Caption: caption("On "+host, common), Short: strings.TrimPrefix(title, "Sweep "), Chart: p.draw(), Legend: p.legend(), Table: historyTable(lines)}
 }
 
 func historyTable(lines []*past) harness.Table {
