@@ -299,7 +299,7 @@ func (r *Report) junit(w io.Writer) error {
 			c.Skipped = &junitSkipped{Message: res.Outcome.String() + ": " + res.Reason}
 		}
 		total[suite] += res.Duration
-		s.Time = seconds(total[suite])
+		s.Time = fmt.Sprintf("%.3f", total[suite].Seconds()) // all that Jenkins takes
 		s.Cases = append(s.Cases, c)
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
