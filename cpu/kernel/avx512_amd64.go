@@ -28,6 +28,7 @@ var vnni = sync.OnceValue(func() *Table {
 	}
 	t := *avx2()
 	t.Name = "avx2 with avx512 kernels"
+	t.SoftMax, t.Silu, t.SwiGLU = exponentialsH.softMax, exponentialsH.silu, exponentialsH.swiglu
 	t.Attention = attentionH.kernels()
 	t.Weights = maps.Clone(t.Weights)
 	for typ, m := range vnniProducts() {

@@ -2,6 +2,21 @@
 
 package kernel
 
+// expSumH512 replaces 16*vectors elements by exp(x - top) and returns their sum.
+//
+//go:noescape
+func expSumH512(x *float32, top float32, vectors int) float64
+
+// siluH512: dst[i] = silu(x[i]) for i < 16*vectors.
+//
+//go:noescape
+func siluH512(dst *float32, x *float32, vectors int)
+
+// swigluH512: dst[i] = silu(x[i]) * up[i] for i < 16*vectors.
+//
+//go:noescape
+func swigluH512(dst *float32, x *float32, up *float32, vectors int)
+
 // expSumZ512 replaces 16*vectors elements by exp(x - top) and returns their sum.
 //
 //go:noescape

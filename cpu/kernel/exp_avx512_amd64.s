@@ -2,69 +2,75 @@
 
 #include "textflag.h"
 
-// func expSumZ512(x *float32, top float32, vectors int) float64
+// func expSumH512(x *float32, top float32, vectors int) float64
 // Requires: AVX, AVX512F, SSE
-TEXT ·expSumZ512(SB), NOSPLIT, $0-32
+TEXT ·expSumH512(SB), NOSPLIT, $0-32
 	MOVQ         x+0(FP), AX
 	MOVQ         vectors+16(FP), CX
 	MOVSS        top+8(FP), X0
 	VBROADCASTSS X0, Z1
 	VXORPS       X0, X0, X0
 	VBROADCASTSS expMagic<>+0(SB), Z2
-	VBROADCASTSS log2e<>+0(SB), Z3
-	VBROADCASTSS ln2Hi<>+0(SB), Z4
-	VBROADCASTSS ln2Lo<>+0(SB), Z5
-	VBROADCASTSS exp5<>+0(SB), Z6
-	VBROADCASTSS exp4<>+0(SB), Z7
-	VBROADCASTSS exp3<>+0(SB), Z8
-	VBROADCASTSS exp2<>+0(SB), Z9
-	VBROADCASTSS exp1<>+0(SB), Z10
-	VBROADCASTSS one<>+0(SB), Z11
-	VBROADCASTSS exp192<>+0(SB), Z12
+	VBROADCASTSS exp4<>+0(SB), Z3
+	VBROADCASTSS exp2<>+0(SB), Z4
+	VBROADCASTSS one<>+0(SB), Z5
 	TESTQ        CX, CX
 	JZ           end2
 
 vector1:
-	VMOVUPS      (AX), Z13
-	VSUBPS       Z1, Z13, Z13
-	VMOVAPS      Z2, Z14
-	VFMADD231PS  Z3, Z13, Z14
-	VSUBPS       Z2, Z14, Z14
-	VMOVAPS      Z13, Z13
-	VFNMADD231PS Z4, Z14, Z13
-	VFNMADD231PS Z5, Z14, Z13
-	VMULPS       Z13, Z13, Z15
-	VMOVAPS      Z7, Z16
-	VFMADD231PS  Z6, Z13, Z16
-	VMOVAPS      Z9, Z17
-	VFMADD231PS  Z8, Z13, Z17
-	VFMADD213PS  Z17, Z15, Z16
-	VMOVAPS      Z11, Z17
-	VFMADD231PS  Z10, Z13, Z17
-	VFMADD231PS  Z15, Z16, Z17
-	VSCALEFPS    Z14, Z17, Z17
-	VPANDD.BCST  absMask<>+0(SB), Z14, Z13
-	VCMPPS       $0x1e, Z12, Z13, K1
-	KORTESTW     K1, K1
-	JZ           near3
-	VBROADCASTSS infinity<>+0(SB), Z13
-	VPXORD       Z15, Z15, Z15
-	VMOVAPS      Z13, K1, Z17
-	VCMPPS       $0x12, Z15, Z14, K1, K1
-	VMOVAPS      Z15, K1, Z17
+	VMOVUPS           (AX), Z6
+	VSUBPS            Z1, Z6, Z6
+	VMOVAPS           Z2, Z7
+	VFMADD231PS.BCST  log2e<>+0(SB), Z6, Z7
+	VSUBPS            Z2, Z7, Z8
+	VMOVAPS           Z6, Z6
+	VFNMADD231PS.BCST ln2Hi<>+0(SB), Z8, Z6
+	VFNMADD231PS.BCST ln2Lo<>+0(SB), Z8, Z6
+	VMULPS            Z6, Z6, Z9
+	VMOVAPS           Z3, Z10
+	VFMADD231PS.BCST  exp5<>+0(SB), Z6, Z10
+	VMOVAPS           Z4, Z11
+	VFMADD231PS.BCST  exp3<>+0(SB), Z6, Z11
+	VFMADD213PS       Z11, Z9, Z10
+	VPANDD.BCST       absMask<>+0(SB), Z8, Z11
+	VMULPS.BCST       exp1<>+0(SB), Z6, Z6
+	VFMADD231PS       Z9, Z10, Z6
+	VPSLLD            $0x17, Z7, Z7
+	VPADDD            Z5, Z7, Z9
+	VFMADD213PS       Z9, Z6, Z9
+	VCMPPS.BCST       $0x1e, exp126<>+0(SB), Z11, K1
+	KORTESTW          K1, K1
+	JZ                small3
+	VPXORD            Z10, Z10, Z10
+	VCMPPS            $0x12, Z10, Z8, K2
+	VPBROADCASTD      expDown<>+0(SB), Z8
+	VMOVDQA32         Z8, K2, Z10
+	VPBROADCASTD      expUp<>+0(SB), Z8
+	VPADDD            Z8, Z10, Z8
+	VPSUBD            Z10, Z7, Z7
+	VFMADD213PS       Z7, Z7, Z6
+	VMULPS            Z8, Z6, Z6
+	VMOVAPS           Z6, K1, Z9
+	VMULPS            Z8, Z8, Z8
+	VCMPPS.BCST       $0x1e, exp192<>+0(SB), Z11, K1
+	VMOVAPS           Z8, K1, Z9
 
-near3:
-	VMOVUPS       Z17, (AX)
-	VEXTRACTF64X4 $0x01, Z17, Y13
-	VADDPS        Y13, Y17, Y13
-	VEXTRACTF128  $0x01, Y13, X14
-	VADDPS        X14, X13, X14
-	VUNPCKLPD     X14, X14, X13
-	VUNPCKHPD     X14, X14, X14
-	VADDPS        X14, X13, X13
-	VHADDPS       X13, X13, X13
-	VCVTSS2SD     X13, X13, X13
-	VADDSD        X13, X0, X0
+small3:
+	VMOVUPS       Z9, (AX)
+	VEXTRACTF64X4 $0x01, Z9, Y6
+	VMOVAPS       Y9, Y7
+	VEXTRACTF128  $0x01, Y7, X8
+	VADDPS        X8, X7, X8
+	VEXTRACTF128  $0x01, Y6, X7
+	VADDPS        X7, X6, X7
+	VUNPCKLPD     X7, X8, X6
+	VUNPCKHPD     X7, X8, X7
+	VADDPS        X7, X6, X6
+	VHADDPS       X6, X6, X6
+	VCVTPS2PD     X6, X6
+	VADDSD        X6, X0, X0
+	VPERMILPD     $0x01, X6, X6
+	VADDSD        X6, X0, X0
 	ADDQ          $0x40, AX
 	DECQ          CX
 	JNZ           vector1
@@ -79,6 +85,24 @@ DATA expMagic<>+8(SB)/8, $0x4b4000004b400000
 DATA expMagic<>+16(SB)/8, $0x4b4000004b400000
 DATA expMagic<>+24(SB)/8, $0x4b4000004b400000
 GLOBL expMagic<>(SB), RODATA|NOPTR, $32
+
+DATA exp4<>+0(SB)/8, $0x3d2b9f173d2b9f17
+DATA exp4<>+8(SB)/8, $0x3d2b9f173d2b9f17
+DATA exp4<>+16(SB)/8, $0x3d2b9f173d2b9f17
+DATA exp4<>+24(SB)/8, $0x3d2b9f173d2b9f17
+GLOBL exp4<>(SB), RODATA|NOPTR, $32
+
+DATA exp2<>+0(SB)/8, $0x3efffedb3efffedb
+DATA exp2<>+8(SB)/8, $0x3efffedb3efffedb
+DATA exp2<>+16(SB)/8, $0x3efffedb3efffedb
+DATA exp2<>+24(SB)/8, $0x3efffedb3efffedb
+GLOBL exp2<>(SB), RODATA|NOPTR, $32
+
+DATA one<>+0(SB)/8, $0x3f8000003f800000
+DATA one<>+8(SB)/8, $0x3f8000003f800000
+DATA one<>+16(SB)/8, $0x3f8000003f800000
+DATA one<>+24(SB)/8, $0x3f8000003f800000
+GLOBL one<>(SB), RODATA|NOPTR, $32
 
 DATA log2e<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
 DATA log2e<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
@@ -104,23 +128,17 @@ DATA exp5<>+16(SB)/8, $0x3c0720103c072010
 DATA exp5<>+24(SB)/8, $0x3c0720103c072010
 GLOBL exp5<>(SB), RODATA|NOPTR, $32
 
-DATA exp4<>+0(SB)/8, $0x3d2b9f173d2b9f17
-DATA exp4<>+8(SB)/8, $0x3d2b9f173d2b9f17
-DATA exp4<>+16(SB)/8, $0x3d2b9f173d2b9f17
-DATA exp4<>+24(SB)/8, $0x3d2b9f173d2b9f17
-GLOBL exp4<>(SB), RODATA|NOPTR, $32
-
 DATA exp3<>+0(SB)/8, $0x3e2aaf333e2aaf33
 DATA exp3<>+8(SB)/8, $0x3e2aaf333e2aaf33
 DATA exp3<>+16(SB)/8, $0x3e2aaf333e2aaf33
 DATA exp3<>+24(SB)/8, $0x3e2aaf333e2aaf33
 GLOBL exp3<>(SB), RODATA|NOPTR, $32
 
-DATA exp2<>+0(SB)/8, $0x3efffedb3efffedb
-DATA exp2<>+8(SB)/8, $0x3efffedb3efffedb
-DATA exp2<>+16(SB)/8, $0x3efffedb3efffedb
-DATA exp2<>+24(SB)/8, $0x3efffedb3efffedb
-GLOBL exp2<>(SB), RODATA|NOPTR, $32
+DATA absMask<>+0(SB)/8, $0x7fffffff7fffffff
+DATA absMask<>+8(SB)/8, $0x7fffffff7fffffff
+DATA absMask<>+16(SB)/8, $0x7fffffff7fffffff
+DATA absMask<>+24(SB)/8, $0x7fffffff7fffffff
+GLOBL absMask<>(SB), RODATA|NOPTR, $32
 
 DATA exp1<>+0(SB)/8, $0x3f7ffff63f7ffff6
 DATA exp1<>+8(SB)/8, $0x3f7ffff63f7ffff6
@@ -128,11 +146,23 @@ DATA exp1<>+16(SB)/8, $0x3f7ffff63f7ffff6
 DATA exp1<>+24(SB)/8, $0x3f7ffff63f7ffff6
 GLOBL exp1<>(SB), RODATA|NOPTR, $32
 
-DATA one<>+0(SB)/8, $0x3f8000003f800000
-DATA one<>+8(SB)/8, $0x3f8000003f800000
-DATA one<>+16(SB)/8, $0x3f8000003f800000
-DATA one<>+24(SB)/8, $0x3f8000003f800000
-GLOBL one<>(SB), RODATA|NOPTR, $32
+DATA exp126<>+0(SB)/8, $0x42fc000042fc0000
+DATA exp126<>+8(SB)/8, $0x42fc000042fc0000
+DATA exp126<>+16(SB)/8, $0x42fc000042fc0000
+DATA exp126<>+24(SB)/8, $0x42fc000042fc0000
+GLOBL exp126<>(SB), RODATA|NOPTR, $32
+
+DATA expDown<>+0(SB)/8, $0x8200000082000000
+DATA expDown<>+8(SB)/8, $0x8200000082000000
+DATA expDown<>+16(SB)/8, $0x8200000082000000
+DATA expDown<>+24(SB)/8, $0x8200000082000000
+GLOBL expDown<>(SB), RODATA|NOPTR, $32
+
+DATA expUp<>+0(SB)/8, $0x7f0000007f000000
+DATA expUp<>+8(SB)/8, $0x7f0000007f000000
+DATA expUp<>+16(SB)/8, $0x7f0000007f000000
+DATA expUp<>+24(SB)/8, $0x7f0000007f000000
+GLOBL expUp<>(SB), RODATA|NOPTR, $32
 
 DATA exp192<>+0(SB)/8, $0x4340000043400000
 DATA exp192<>+8(SB)/8, $0x4340000043400000
@@ -140,11 +170,203 @@ DATA exp192<>+16(SB)/8, $0x4340000043400000
 DATA exp192<>+24(SB)/8, $0x4340000043400000
 GLOBL exp192<>(SB), RODATA|NOPTR, $32
 
-DATA absMask<>+0(SB)/8, $0x7fffffff7fffffff
-DATA absMask<>+8(SB)/8, $0x7fffffff7fffffff
-DATA absMask<>+16(SB)/8, $0x7fffffff7fffffff
-DATA absMask<>+24(SB)/8, $0x7fffffff7fffffff
-GLOBL absMask<>(SB), RODATA|NOPTR, $32
+// func siluH512(dst *float32, x *float32, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·siluH512(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         vectors+16(FP), DX
+	VBROADCASTSS expMagic<>+0(SB), Z0
+	VBROADCASTSS exp4<>+0(SB), Z1
+	VBROADCASTSS exp2<>+0(SB), Z2
+	VBROADCASTSS one<>+0(SB), Z3
+	TESTQ        DX, DX
+	JZ           end5
+
+vector4:
+	VMOVUPS           (CX), Z4
+	VPXORD            Z5, Z5, Z5
+	VSUBPS            Z4, Z5, Z5
+	VMOVAPS           Z0, Z6
+	VFMADD231PS.BCST  log2e<>+0(SB), Z5, Z6
+	VSUBPS            Z0, Z6, Z7
+	VMOVAPS           Z5, Z5
+	VFNMADD231PS.BCST ln2Hi<>+0(SB), Z7, Z5
+	VFNMADD231PS.BCST ln2Lo<>+0(SB), Z7, Z5
+	VMULPS            Z5, Z5, Z8
+	VMOVAPS           Z1, Z9
+	VFMADD231PS.BCST  exp5<>+0(SB), Z5, Z9
+	VMOVAPS           Z2, Z10
+	VFMADD231PS.BCST  exp3<>+0(SB), Z5, Z10
+	VFMADD213PS       Z10, Z8, Z9
+	VPANDD.BCST       absMask<>+0(SB), Z7, Z10
+	VMULPS.BCST       exp1<>+0(SB), Z5, Z5
+	VFMADD231PS       Z8, Z9, Z5
+	VPSLLD            $0x17, Z6, Z6
+	VPADDD            Z3, Z6, Z8
+	VFMADD213PS       Z8, Z5, Z8
+	VCMPPS.BCST       $0x1e, exp126<>+0(SB), Z10, K1
+	KORTESTW          K1, K1
+	JZ                small6
+	VPXORD            Z9, Z9, Z9
+	VCMPPS            $0x12, Z9, Z7, K2
+	VPBROADCASTD      expDown<>+0(SB), Z7
+	VMOVDQA32         Z7, K2, Z9
+	VPBROADCASTD      expUp<>+0(SB), Z7
+	VPADDD            Z7, Z9, Z7
+	VPSUBD            Z9, Z6, Z6
+	VFMADD213PS       Z6, Z6, Z5
+	VMULPS            Z7, Z5, Z5
+	VMOVAPS           Z5, K1, Z8
+	VMULPS            Z7, Z7, Z7
+	VCMPPS.BCST       $0x1e, exp192<>+0(SB), Z10, K1
+	VMOVAPS           Z7, K1, Z8
+
+small6:
+	VADDPS  Z3, Z8, Z8
+	VDIVPS  Z8, Z4, Z8
+	VMOVUPS Z8, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	DECQ    DX
+	JNZ     vector4
+
+end5:
+	VZEROUPPER
+	RET
+
+// func swigluH512(dst *float32, x *float32, up *float32, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·swigluH512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         vectors+24(FP), DX
+	MOVQ         up+16(FP), BX
+	VBROADCASTSS expMagic<>+0(SB), Z0
+	VBROADCASTSS exp4<>+0(SB), Z1
+	VBROADCASTSS exp2<>+0(SB), Z2
+	VBROADCASTSS one<>+0(SB), Z3
+	TESTQ        DX, DX
+	JZ           end8
+
+vector7:
+	VMOVUPS           (CX), Z4
+	VPXORD            Z5, Z5, Z5
+	VSUBPS            Z4, Z5, Z5
+	VMOVAPS           Z0, Z6
+	VFMADD231PS.BCST  log2e<>+0(SB), Z5, Z6
+	VSUBPS            Z0, Z6, Z7
+	VMOVAPS           Z5, Z5
+	VFNMADD231PS.BCST ln2Hi<>+0(SB), Z7, Z5
+	VFNMADD231PS.BCST ln2Lo<>+0(SB), Z7, Z5
+	VMULPS            Z5, Z5, Z8
+	VMOVAPS           Z1, Z9
+	VFMADD231PS.BCST  exp5<>+0(SB), Z5, Z9
+	VMOVAPS           Z2, Z10
+	VFMADD231PS.BCST  exp3<>+0(SB), Z5, Z10
+	VFMADD213PS       Z10, Z8, Z9
+	VPANDD.BCST       absMask<>+0(SB), Z7, Z10
+	VMULPS.BCST       exp1<>+0(SB), Z5, Z5
+	VFMADD231PS       Z8, Z9, Z5
+	VPSLLD            $0x17, Z6, Z6
+	VPADDD            Z3, Z6, Z8
+	VFMADD213PS       Z8, Z5, Z8
+	VCMPPS.BCST       $0x1e, exp126<>+0(SB), Z10, K1
+	KORTESTW          K1, K1
+	JZ                small9
+	VPXORD            Z9, Z9, Z9
+	VCMPPS            $0x12, Z9, Z7, K2
+	VPBROADCASTD      expDown<>+0(SB), Z7
+	VMOVDQA32         Z7, K2, Z9
+	VPBROADCASTD      expUp<>+0(SB), Z7
+	VPADDD            Z7, Z9, Z7
+	VPSUBD            Z9, Z6, Z6
+	VFMADD213PS       Z6, Z6, Z5
+	VMULPS            Z7, Z5, Z5
+	VMOVAPS           Z5, K1, Z8
+	VMULPS            Z7, Z7, Z7
+	VCMPPS.BCST       $0x1e, exp192<>+0(SB), Z10, K1
+	VMOVAPS           Z7, K1, Z8
+
+small9:
+	VADDPS  Z3, Z8, Z8
+	VDIVPS  Z8, Z4, Z8
+	VMULPS  (BX), Z8, Z8
+	VMOVUPS Z8, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, BX
+	DECQ    DX
+	JNZ     vector7
+
+end8:
+	VZEROUPPER
+	RET
+
+// func expSumZ512(x *float32, top float32, vectors int) float64
+// Requires: AVX, AVX512F, SSE
+TEXT ·expSumZ512(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         vectors+16(FP), CX
+	MOVSS        top+8(FP), X0
+	VBROADCASTSS X0, Z1
+	VXORPS       X0, X0, X0
+	VBROADCASTSS expMagic<>+0(SB), Z2
+	VBROADCASTSS exp4<>+0(SB), Z3
+	VBROADCASTSS exp2<>+0(SB), Z4
+	VBROADCASTSS one<>+0(SB), Z5
+	TESTQ        CX, CX
+	JZ           end11
+
+vector10:
+	VMOVUPS           (AX), Z6
+	VSUBPS            Z1, Z6, Z6
+	VMOVAPS           Z2, Z7
+	VFMADD231PS.BCST  log2e<>+0(SB), Z6, Z7
+	VSUBPS            Z2, Z7, Z7
+	VMOVAPS           Z6, Z6
+	VFNMADD231PS.BCST ln2Hi<>+0(SB), Z7, Z6
+	VFNMADD231PS.BCST ln2Lo<>+0(SB), Z7, Z6
+	VMULPS            Z6, Z6, Z8
+	VMOVAPS           Z3, Z9
+	VFMADD231PS.BCST  exp5<>+0(SB), Z6, Z9
+	VMOVAPS           Z4, Z10
+	VFMADD231PS.BCST  exp3<>+0(SB), Z6, Z10
+	VFMADD213PS       Z10, Z8, Z9
+	VPANDD.BCST       absMask<>+0(SB), Z7, Z11
+	VMOVAPS           Z5, Z10
+	VFMADD231PS.BCST  exp1<>+0(SB), Z6, Z10
+	VFMADD231PS       Z8, Z9, Z10
+	VSCALEFPS         Z7, Z10, Z10
+	VCMPPS.BCST       $0x1e, exp192<>+0(SB), Z11, K1
+	KORTESTW          K1, K1
+	JZ                near12
+	VBROADCASTSS      infinity<>+0(SB), Z6
+	VPXORD            Z8, Z8, Z8
+	VMOVAPS           Z6, K1, Z10
+	VCMPPS            $0x12, Z8, Z7, K1, K1
+	VMOVAPS           Z8, K1, Z10
+
+near12:
+	VMOVUPS       Z10, (AX)
+	VEXTRACTF64X4 $0x01, Z10, Y6
+	VADDPS        Y6, Y10, Y6
+	VEXTRACTF128  $0x01, Y6, X7
+	VADDPS        X7, X6, X7
+	VUNPCKLPD     X7, X7, X6
+	VUNPCKHPD     X7, X7, X7
+	VADDPS        X7, X6, X6
+	VHADDPS       X6, X6, X6
+	VCVTSS2SD     X6, X6, X6
+	VADDSD        X6, X0, X0
+	ADDQ          $0x40, AX
+	DECQ          CX
+	JNZ           vector10
+
+end11:
+	VMOVSD X0, ret+24(FP)
+	VZEROUPPER
+	RET
 
 DATA infinity<>+0(SB)/8, $0x7f8000007f800000
 DATA infinity<>+8(SB)/8, $0x7f8000007f800000
@@ -159,59 +381,52 @@ TEXT ·siluZ512(SB), NOSPLIT, $0-24
 	MOVQ         x+8(FP), CX
 	MOVQ         vectors+16(FP), DX
 	VBROADCASTSS expMagic<>+0(SB), Z0
-	VBROADCASTSS log2e<>+0(SB), Z1
-	VBROADCASTSS ln2Hi<>+0(SB), Z2
-	VBROADCASTSS ln2Lo<>+0(SB), Z3
-	VBROADCASTSS exp5<>+0(SB), Z4
-	VBROADCASTSS exp4<>+0(SB), Z5
-	VBROADCASTSS exp3<>+0(SB), Z6
-	VBROADCASTSS exp2<>+0(SB), Z7
-	VBROADCASTSS exp1<>+0(SB), Z8
-	VBROADCASTSS one<>+0(SB), Z9
-	VBROADCASTSS exp192<>+0(SB), Z10
+	VBROADCASTSS exp4<>+0(SB), Z1
+	VBROADCASTSS exp2<>+0(SB), Z2
+	VBROADCASTSS one<>+0(SB), Z3
 	TESTQ        DX, DX
-	JZ           end5
+	JZ           end14
 
-vector4:
-	VMOVUPS      (CX), Z11
-	VPXORD       Z12, Z12, Z12
-	VSUBPS       Z11, Z12, Z12
-	VMOVAPS      Z0, Z13
-	VFMADD231PS  Z1, Z12, Z13
-	VSUBPS       Z0, Z13, Z13
-	VMOVAPS      Z12, Z12
-	VFNMADD231PS Z2, Z13, Z12
-	VFNMADD231PS Z3, Z13, Z12
-	VMULPS       Z12, Z12, Z14
-	VMOVAPS      Z5, Z15
-	VFMADD231PS  Z4, Z12, Z15
-	VMOVAPS      Z7, Z16
-	VFMADD231PS  Z6, Z12, Z16
-	VFMADD213PS  Z16, Z14, Z15
-	VMOVAPS      Z9, Z16
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z14, Z15, Z16
-	VSCALEFPS    Z13, Z16, Z16
-	VPANDD.BCST  absMask<>+0(SB), Z13, Z12
-	VCMPPS       $0x1e, Z10, Z12, K1
-	KORTESTW     K1, K1
-	JZ           near6
-	VBROADCASTSS infinity<>+0(SB), Z12
-	VPXORD       Z14, Z14, Z14
-	VMOVAPS      Z12, K1, Z16
-	VCMPPS       $0x12, Z14, Z13, K1, K1
-	VMOVAPS      Z14, K1, Z16
+vector13:
+	VMOVUPS           (CX), Z4
+	VPXORD            Z5, Z5, Z5
+	VSUBPS            Z4, Z5, Z5
+	VMOVAPS           Z0, Z6
+	VFMADD231PS.BCST  log2e<>+0(SB), Z5, Z6
+	VSUBPS            Z0, Z6, Z6
+	VMOVAPS           Z5, Z5
+	VFNMADD231PS.BCST ln2Hi<>+0(SB), Z6, Z5
+	VFNMADD231PS.BCST ln2Lo<>+0(SB), Z6, Z5
+	VMULPS            Z5, Z5, Z7
+	VMOVAPS           Z1, Z8
+	VFMADD231PS.BCST  exp5<>+0(SB), Z5, Z8
+	VMOVAPS           Z2, Z9
+	VFMADD231PS.BCST  exp3<>+0(SB), Z5, Z9
+	VFMADD213PS       Z9, Z7, Z8
+	VPANDD.BCST       absMask<>+0(SB), Z6, Z10
+	VMOVAPS           Z3, Z9
+	VFMADD231PS.BCST  exp1<>+0(SB), Z5, Z9
+	VFMADD231PS       Z7, Z8, Z9
+	VSCALEFPS         Z6, Z9, Z9
+	VCMPPS.BCST       $0x1e, exp192<>+0(SB), Z10, K1
+	KORTESTW          K1, K1
+	JZ                near15
+	VBROADCASTSS      infinity<>+0(SB), Z5
+	VPXORD            Z7, Z7, Z7
+	VMOVAPS           Z5, K1, Z9
+	VCMPPS            $0x12, Z7, Z6, K1, K1
+	VMOVAPS           Z7, K1, Z9
 
-near6:
-	VADDPS  Z9, Z16, Z16
-	VDIVPS  Z16, Z11, Z16
-	VMOVUPS Z16, (AX)
+near15:
+	VADDPS  Z3, Z9, Z9
+	VDIVPS  Z9, Z4, Z9
+	VMOVUPS Z9, (AX)
 	ADDQ    $0x40, AX
 	ADDQ    $0x40, CX
 	DECQ    DX
-	JNZ     vector4
+	JNZ     vector13
 
-end5:
+end14:
 	VZEROUPPER
 	RET
 
@@ -223,60 +438,53 @@ TEXT ·swigluZ512(SB), NOSPLIT, $0-32
 	MOVQ         vectors+24(FP), DX
 	MOVQ         up+16(FP), BX
 	VBROADCASTSS expMagic<>+0(SB), Z0
-	VBROADCASTSS log2e<>+0(SB), Z1
-	VBROADCASTSS ln2Hi<>+0(SB), Z2
-	VBROADCASTSS ln2Lo<>+0(SB), Z3
-	VBROADCASTSS exp5<>+0(SB), Z4
-	VBROADCASTSS exp4<>+0(SB), Z5
-	VBROADCASTSS exp3<>+0(SB), Z6
-	VBROADCASTSS exp2<>+0(SB), Z7
-	VBROADCASTSS exp1<>+0(SB), Z8
-	VBROADCASTSS one<>+0(SB), Z9
-	VBROADCASTSS exp192<>+0(SB), Z10
+	VBROADCASTSS exp4<>+0(SB), Z1
+	VBROADCASTSS exp2<>+0(SB), Z2
+	VBROADCASTSS one<>+0(SB), Z3
 	TESTQ        DX, DX
-	JZ           end8
+	JZ           end17
 
-vector7:
-	VMOVUPS      (CX), Z11
-	VPXORD       Z12, Z12, Z12
-	VSUBPS       Z11, Z12, Z12
-	VMOVAPS      Z0, Z13
-	VFMADD231PS  Z1, Z12, Z13
-	VSUBPS       Z0, Z13, Z13
-	VMOVAPS      Z12, Z12
-	VFNMADD231PS Z2, Z13, Z12
-	VFNMADD231PS Z3, Z13, Z12
-	VMULPS       Z12, Z12, Z14
-	VMOVAPS      Z5, Z15
-	VFMADD231PS  Z4, Z12, Z15
-	VMOVAPS      Z7, Z16
-	VFMADD231PS  Z6, Z12, Z16
-	VFMADD213PS  Z16, Z14, Z15
-	VMOVAPS      Z9, Z16
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z14, Z15, Z16
-	VSCALEFPS    Z13, Z16, Z16
-	VPANDD.BCST  absMask<>+0(SB), Z13, Z12
-	VCMPPS       $0x1e, Z10, Z12, K1
-	KORTESTW     K1, K1
-	JZ           near9
-	VBROADCASTSS infinity<>+0(SB), Z12
-	VPXORD       Z14, Z14, Z14
-	VMOVAPS      Z12, K1, Z16
-	VCMPPS       $0x12, Z14, Z13, K1, K1
-	VMOVAPS      Z14, K1, Z16
+vector16:
+	VMOVUPS           (CX), Z4
+	VPXORD            Z5, Z5, Z5
+	VSUBPS            Z4, Z5, Z5
+	VMOVAPS           Z0, Z6
+	VFMADD231PS.BCST  log2e<>+0(SB), Z5, Z6
+	VSUBPS            Z0, Z6, Z6
+	VMOVAPS           Z5, Z5
+	VFNMADD231PS.BCST ln2Hi<>+0(SB), Z6, Z5
+	VFNMADD231PS.BCST ln2Lo<>+0(SB), Z6, Z5
+	VMULPS            Z5, Z5, Z7
+	VMOVAPS           Z1, Z8
+	VFMADD231PS.BCST  exp5<>+0(SB), Z5, Z8
+	VMOVAPS           Z2, Z9
+	VFMADD231PS.BCST  exp3<>+0(SB), Z5, Z9
+	VFMADD213PS       Z9, Z7, Z8
+	VPANDD.BCST       absMask<>+0(SB), Z6, Z10
+	VMOVAPS           Z3, Z9
+	VFMADD231PS.BCST  exp1<>+0(SB), Z5, Z9
+	VFMADD231PS       Z7, Z8, Z9
+	VSCALEFPS         Z6, Z9, Z9
+	VCMPPS.BCST       $0x1e, exp192<>+0(SB), Z10, K1
+	KORTESTW          K1, K1
+	JZ                near18
+	VBROADCASTSS      infinity<>+0(SB), Z5
+	VPXORD            Z7, Z7, Z7
+	VMOVAPS           Z5, K1, Z9
+	VCMPPS            $0x12, Z7, Z6, K1, K1
+	VMOVAPS           Z7, K1, Z9
 
-near9:
-	VADDPS  Z9, Z16, Z16
-	VDIVPS  Z16, Z11, Z16
-	VMULPS  (BX), Z16, Z16
-	VMOVUPS Z16, (AX)
+near18:
+	VADDPS  Z3, Z9, Z9
+	VDIVPS  Z9, Z4, Z9
+	VMULPS  (BX), Z9, Z9
+	VMOVUPS Z9, (AX)
 	ADDQ    $0x40, AX
 	ADDQ    $0x40, CX
 	ADDQ    $0x40, BX
 	DECQ    DX
-	JNZ     vector7
+	JNZ     vector16
 
-end8:
+end17:
 	VZEROUPPER
 	RET

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"maps"
-	"math"
 	"sync"
 
 	"golang.org/x/sys/cpu"
@@ -10,7 +9,6 @@ import (
 	"minfer/engine/gguf"
 )
 
-//go:generate go run ./gen -family exp512 -out exp_avx512_amd64.s -stubs exp_avx512_amd64.go
 //go:generate go run ./gen -family float512 -out dot_float_avx512_amd64.s -stubs dot_float_avx512_amd64.go
 
 // avx512 returns level Z's kernels, or nil if this CPU lacks their instructions.
@@ -22,7 +20,7 @@ var avx512 = sync.OnceValue(func() *Table {
 	t.Name = "avx512"
 	t.Lanes = 64
 	t.Weights = maps.Clone(t.Weights)
-	t.SoftMax, t.Silu, t.SwiGLU = softMaxVectorZ, siluVectorZ, swigluVectorZ
+	t.SoftMax, t.Silu, t.SwiGLU = exponentialsZ.softMax, exponentialsZ.silu, exponentialsZ.swiglu
 	set := func(typ gguf.Type, mv MatVecFunc, m *MatMul) {
 		w := *t.Weights[typ]
 		w.MatVec, w.MatVec4, w.MatMul = mv, nil, m
@@ -103,40 +101,4 @@ func floatMatMul(typ gguf.Type, step int, mv matVecAsm, finish func(dst *float32
 		panel: func(dst, w *byte, row, steps int) { panel(dst, w, row, vectors*steps) },
 		tile:  tile, finish: finish,
 	})
-}
-
-func softMaxVectorZ(x []float32, n int, s float32) {
-	ninf := float32(math.Inf(-1))
-	top := scaleMaxAVX2(at(x[:n]), s, vectors(n))
-	for i := n &^ 7; i < n; i++ {
-		x[i] *= s
-		top = max(top, x[i])
-	}
-	for i := n; i < len(x); i++ {
-		x[i] = ninf
-	}
-	sum := expSumZ512(at(x), top, len(x)/16)
-	for i := len(x) &^ 15; i < len(x); i++ {
-		x[i] = expf(x[i] - top)
-		sum += float64(x[i])
-	}
-	scaleVector(x, x, float32(1/sum))
-}
-
-func siluVectorZ(dst, x []float32) {
-	n := len(x)
-	dst = dst[:n]
-	siluZ512(at(dst), at(x), n/16)
-	for i := n &^ 15; i < n; i++ {
-		dst[i] = siluTail(x[i])
-	}
-}
-
-func swigluVectorZ(dst, gate, up []float32) {
-	n := len(gate)
-	dst, up = dst[:n], up[:n]
-	swigluZ512(at(dst), at(gate), at(up), n/16)
-	for i := n &^ 15; i < n; i++ {
-		dst[i] = siluTail(gate[i]) * up[i]
-	}
 }
