@@ -211,6 +211,15 @@ func (l *lowerer) loadExpr(e *sema.Load) value {
 			return l.rv(v.Init)
 		}
 	}
+	if c, ok := e.X.(*sema.Cond); ok {
+		// The value of the chosen object, not the address of the choice, which would keep
+		// both in memory.
+		return l.choose(c, func(x sema.Expr) value {
+			arm := *e
+			arm.X = x
+			return l.loadExpr(&arm)
+		})
+	}
 	p := l.lv(e.X)
 	l.at(e.Where)
 	return l.load(p)
@@ -365,13 +374,16 @@ func (l *lowerer) typesOf(t *types.Type) []ir.Type {
 	return out
 }
 
-func (l *lowerer) condValue(e *sema.Cond) value {
+func (l *lowerer) condValue(e *sema.Cond) value { return l.choose(e, l.rv) }
+
+// choose evaluates one side with f, where the type is not void.
+func (l *lowerer) choose(e *sema.Cond, f func(x sema.Expr) value) value {
 	c := l.rv(e.C).s[0]
 	if k, ok := l.constOf(c); ok {
 		if k != 0 {
-			return l.rv(e.A)
+			return f(e.A)
 		}
-		return l.rv(e.B)
+		return f(e.B)
 	}
 	l.at(e.Where)
 	void := e.T.T.Kind == types.Void
@@ -385,7 +397,7 @@ func (l *lowerer) condValue(e *sema.Cond) value {
 				l.effects(x)
 				return nil
 			}
-			return l.rv(x).s
+			return f(x).s
 		}
 	}
 	return value{e.T.T, l.b.If(c, ts, arm(e.A), arm(e.B))}

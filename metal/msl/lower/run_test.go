@@ -174,3 +174,32 @@ func TestCalls(t *testing.T) {
 		})
 	}
 }
+
+// A choice between variables is one between their values: no variable has to live
+// in memory for it. One that is assigned to or whose address is taken still chooses
+// an object.
+func TestChosenValuesAreNotInMemory(t *testing.T) {
+	text := `kernel void k(device float *x, uint i [[thread_position_in_grid]]) {
+		float a = x[0], b = x[1], c = x[2];
+		const float d = i == 0 ? a : i == 1 ? b : c;
+		float4 v = float4(a), w = float4(b), z = i > 1 ? v : w;
+		x[3] = d + z.y;
+		x[4] = i < 7 ? x[0] : x[100000];
+	}`
+	f := specialize(t, text, "k", nil)
+	require.Empty(t, f.Allocas)
+	for i, want := range []float32{1 + 2, 2 + 2, 4 + 1} {
+		b := floats(1, 2, 4, 0, 0)
+		lane(t, f, uint32(i), b)
+		require.Equal(t, []float32{1, 2, 4, want, 1}, toFloats(b))
+	}
+	f = specialize(t, `kernel void k(device float *x, uint i [[thread_position_in_grid]]) {
+		float a = 1, b = 2;
+		(i == 0 ? a : b) += 8;
+		x[0] = a;
+		x[1] = b;
+	}`, "k", nil)
+	b := floats(0, 0)
+	lane(t, f, 1, b)
+	require.Equal(t, []float32{1, 10}, toFloats(b))
+}
