@@ -156,8 +156,7 @@ func (r *Runner) Run(ctx context.Context, s Scenario) (*harness.Record, error) {
 	if err := r.greedy(ctx, s, rec); err != nil {
 		return nil, fmt.Errorf("%s: greedy text: %w", s.ID(), err)
 	}
-	var err error
-	if rec.Limits, err = r.limitsOf(ctx, s, rec); err != nil {
+	if err := r.limit(ctx, s, rec); err != nil {
 		return nil, fmt.Errorf("%s: limits: %w", s.env.Device.Name, err)
 	}
 	return rec, nil
