@@ -15,6 +15,11 @@
 // All state of a simdgroup is in its frame, so that it stops at a barrier inside
 // any nesting by returning.
 //
+// Without a sanitizer another form of the program runs, decoded at first use, whose
+// loads are steps of straight code too. A load that misses its object stops the
+// steps, is done in Go as it is with a sanitizer, and the steps go on. Results and
+// counters are the same.
+//
 // With a sanitizer, a mask of poisoned lanes shadows each value; it is computed
 // only from the moment when a value is undefined.
 //

@@ -10,7 +10,8 @@
 //
 // Straight code is a list of [Step] that [Run] executes with the best that the
 // CPU has (AVX-512, AVX2, or plain Go); [Func] and [Scalar] are the plain Go
-// forms that define each operation. All levels give the same bits, NaN payloads
+// forms that define each operation. A [Memory] is a step that loads, from memory whose
+// place and size are in the frame. All levels give the same bits, NaN payloads
 // aside. All functions are pure and safe for concurrent use.
 package lane
 
