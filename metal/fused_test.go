@@ -58,7 +58,7 @@ func (c projection) node(t testing.TB, b *metal.Backend, i int) *graph.Node {
 		n.Bias = vector(t, b, name("bias"), gaussian(c.rows(), 11))
 	}
 	if c.norm {
-		n.Op, n.Attr.Eps = graph.FusedQkvNorm, 1e-6
+		n.Op, n.Attr.Eps = graph.FusedQkvNorm, headEps
 		n.Norm = vector(t, b, name("norm"), gaussian(2*c.hd, 12))
 	}
 	if c.factors {
@@ -70,6 +70,9 @@ func (c projection) node(t testing.TB, b *metal.Backend, i int) *graph.Node {
 	}
 	return n
 }
+
+// headEps is large enough to be seen in the results, and exact in a float.
+const headEps = 0.25
 
 // wanted is q, k and v before the cache rounds them, and the RMS of the terms that
 // the entry's bound is stated for.
@@ -93,7 +96,7 @@ func (c projection) wanted(t testing.TB, n *graph.Node, x []float64) (q, k, v []
 			largest = max(largest, math.Abs(v))
 		}
 		terms *= max(1, scale*largest)
-		q, k = refs.QkNorm(q, c.hd, 1e-6, w[:c.hd]), refs.QkNorm(k, c.hd, 1e-6, w[c.hd:])
+		q, k = refs.QkNorm(q, c.hd, headEps, w[:c.hd]), refs.QkNorm(k, c.hd, headEps, w[c.hd:])
 	}
 	r, pos := reference(n.Attr.Rope, n.Factors), []int32{int32(c.pos)}
 	return refs.RoPE(q, c.hd, pos, r), refs.RoPE(k, c.hd, pos, r), v, terms
