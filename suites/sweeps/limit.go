@@ -16,6 +16,9 @@ const limitTime = 10 * time.Millisecond
 // the machine was busy with other work when that was measured: it is measured again,
 // and the better result counts.
 func (r *Runner) limit(ctx context.Context, s Scenario, rec *harness.Record) error {
+	if s.Op == opHold {
+		return nil // the host copies: no limit of the device's
+	}
 	var err error
 	if rec.Limits, err = r.limitsOf(ctx, s, rec); err != nil || !beyond(rec) {
 		return err
@@ -61,7 +64,7 @@ func (r *Runner) limitsOf(ctx context.Context, s Scenario, rec *harness.Record) 
 	var bytes int64
 	for i := range rec.Sides {
 		w := rec.Sides[i].Work
-		if s.Op == "decode" {
+		if s.Op == opDecode {
 			w.Bytes /= max(w.Tokens, 1) // each token reads the same weights
 		}
 		bytes = max(bytes, w.Bytes)

@@ -130,6 +130,10 @@ const (
 	cpuLogits   = 0.15
 )
 
+// leastContext has more than one KV chunk in its window, so that their number can
+// differ.
+const leastContext = 64
+
 // checkTokens are those that outputs are checked on.
 func checkTokens(vocab int) []int32 {
 	tokens := make([]int32, checkPrompt+checkDecode)
@@ -182,7 +186,7 @@ func newModelSide(ctx context.Context, r *Runner, src *source, l lever.Levers, n
 	if most := m.m.NCtxTrain; n > most || depth > most-n {
 		return nil, fmt.Errorf("%w: %d tokens at depth %d: the model's context has %d", ErrUnsupported, n, depth, most)
 	}
-	nCtx := max(n+depth, checkPrompt+checkDecode)
+	nCtx := max(n+depth, min(leastContext, m.m.NCtxTrain))
 	ses, b, kv, end, err := newSession(r, src, m, l, nCtx, notes)
 	if err != nil {
 		return nil, err
@@ -435,8 +439,7 @@ func (s *holdSide) output() (output, error) {
 	return output{differs: fmt.Sprintf("%d weights in place and %d copied (%d bytes)", s.stats.InPlace, s.stats.Copied, s.stats.CopiedBytes)}, nil
 }
 
-func (s *holdSide) work() harness.Work {
-	return harness.Work{Bytes: int64(s.stats.InPlaceBytes + s.stats.CopiedBytes)}
-}
+// work is what has to be copied: of weights in place, the concatenations alone.
+func (s *holdSide) work() harness.Work { return harness.Work{Bytes: int64(s.stats.CopiedBytes)} }
 
 func (s *holdSide) close() {}

@@ -8,6 +8,13 @@ import (
 
 // Sweeps of whole models.
 
+// What is timed of a model.
+const (
+	opPrefill = "prefill"
+	opDecode  = "decode"
+	opHold    = "hold" // the registration of its weights
+)
+
 // sources gives the models in the types asked for; without any, embedded models in
 // the given types and files as they are.
 func (e *Env) sources(o Options, own ...string) []*source {
@@ -30,9 +37,9 @@ func (e *Env) sources(o Options, own ...string) []*source {
 // whole makes a scenario of a whole model: decode of tg tokens at a depth, or
 // prefill of pp tokens.
 func whole(e *Env, o Options, src *source, p *pair, tokens, depth int, decode bool) (Scenario, error) {
-	s := Scenario{Op: "prefill", Params: []harness.Param{harness.P("pp", tokens)}, model: src, weights: src.types}
+	s := Scenario{Op: opPrefill, Params: []harness.Param{harness.P("pp", tokens)}, model: src, weights: src.types}
 	if decode {
-		s.Op, s.Params = "decode", []harness.Param{harness.P("tg", tokens), harness.P("kv", depth)}
+		s.Op, s.Params = opDecode, []harness.Param{harness.P("tg", tokens), harness.P("kv", depth)}
 	}
 	size, err := src.elements()
 	if err != nil {
@@ -112,7 +119,7 @@ func listWeights(e *Env, o Options) ([]Scenario, error) {
 	p := pairOf("MINFER_WEIGHT_COPY")
 	var all []Scenario
 	for _, src := range e.sources(o, "f16", "q4_0", "q8_0", "q4_K_M") {
-		hold := Scenario{Op: "hold", model: src, weights: src.types}
+		hold := Scenario{Op: opHold, model: src, weights: src.types}
 		if err := p.apply(&hold, o.Levers); err != nil {
 			return nil, err
 		}

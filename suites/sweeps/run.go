@@ -201,6 +201,11 @@ func (r *Runner) observe(ctx context.Context, s Scenario, side subject, notes *r
 // distinct is an error where a lever that chooses kernels chose the same for both
 // sides: then it was not live, and a ratio would say nothing of it.
 func (s *Scenario) distinct(rec *harness.Record) error {
+	if s.Lever == "MINFER_ATTN_CHUNKS" {
+		if a, b := rec.Sides[0].Counters, rec.Sides[1].Counters; a != nil && b != nil && *a == *b {
+			return fmt.Errorf("%s: both sides counted the same: want another number of KV chunks, or %s is not live here", s.ID(), s.Lever)
+		}
+	}
 	if !s.Kernels || len(rec.Sides) < 2 || !slices.Equal(rec.Sides[0].Pipelines, rec.Sides[1].Pipelines) {
 		return nil
 	}
