@@ -202,7 +202,11 @@ func together(parts []part, force bool) (warnings []string, err error) {
 		}
 	}
 	mixed("mixed runs", func(p *part) []string { return p.command }, fault)
-	mixed("mixed devices", func(p *part) []string { return p.devices }, fault)
+	for _, kind := range deviceKinds(parts) {
+		mixed("mixed devices", func(p *part) []string {
+			return slices.DeleteFunc(slices.Clone(p.devices), func(d string) bool { return kind != "" && firstWord(d) != kind })
+		}, fault)
+	}
 	if missing := missingShards(parts); missing != "" {
 		fault("%s", missing)
 	}
@@ -211,6 +215,28 @@ func together(parts []part, force bool) (warnings []string, err error) {
 	})
 	return warnings, err
 }
+
+// deviceKinds are the kinds of device that a command names, each of which must be the
+// same everywhere: "cpu (avx2)" in one part and "cpu (avx512)" in another are mixed.
+// Where it names none, "" stands for all of them: what a machine has decides then.
+func deviceKinds(parts []part) []string {
+	kinds := []string{}
+	for _, p := range parts {
+		for _, c := range p.command {
+			if !strings.Contains(c, " --device") {
+				return []string{""}
+			}
+		}
+		for _, d := range p.devices {
+			if k := firstWord(d); !slices.Contains(kinds, k) {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	return kinds
+}
+
+func firstWord(s string) string { w, _, _ := strings.Cut(s, " "); return w }
 
 func sortedKeys(m map[string]string) []string {
 	var keys []string

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,20 @@ func TestMergeRecords(t *testing.T) {
 		require.Equal(t, []string{c.want}, warnings, name)
 		require.NotEmpty(t, got)
 	}
+
+	// A sweep of two devices: each must be the same one everywhere.
+	files = shardsOf(t, whole, 3)
+	for i := range files {
+		p := &files[i].Records[0].Provenance
+		p.Command = strings.Replace(p.Command, " --shard", " --device cpu,soft --shard", 1)
+		p.Device = []string{"cpu (avx2)", "soft (off)", "cpu (avx2)"}[i]
+	}
+	_, warnings, err = MergeRecords(files, false)
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	files[2].Records[0].Provenance.Device = "cpu (avx512)"
+	_, _, err = MergeRecords(files, false)
+	require.EqualError(t, err, "mixed devices: cpu (avx2) in s1.jsonl, cpu (avx512) in s3.jsonl: want one (--force joins them all the same)")
 
 	files = shardsOf(t, whole, 3)
 	files[1].Records[0].Provenance.Host = "another"
