@@ -15,6 +15,17 @@ struct MatMulParams {
     uint has_bias; // 0: bias is bound to something else and not read
 };
 
+// Joins the lanes' sums of four rows; each of four lanes stores one.
+inline void store_rows(thread const float *sum, device const float *bias, device float *y, constant MatMulParams &p,
+                       uint first, uint lane) {
+    const float s0 = simd_sum(sum[0]), s1 = simd_sum(sum[1]), s2 = simd_sum(sum[2]), s3 = simd_sum(sum[3]);
+    const uint row = first + lane;
+    if (lane < 4 && row < p.out_dim) {
+        const float s = lane == 0 ? s0 : lane == 1 ? s1 : lane == 2 ? s2 : s3;
+        y[row] = p.has_bias != 0 ? s + bias[row] : s;
+    }
+}
+
 // Where the first run of a part lies in the row, and the same part's second run is
 // D elements further on; E elements to a block.
 template <uint E, uint D>
@@ -99,14 +110,7 @@ inline void single_quantized(device const B *w, device const float *x, device co
             }
         }
     }
-#pragma unroll
-    for (uint r = 0; r < 4; r++) {
-        const float s = simd_sum(sum[r]);
-        const uint row = first + r;
-        if (lane == 0 && row < p.out_dim) {
-            y[row] = p.has_bias != 0 ? s + bias[row] : s;
-        }
-    }
+    store_rows(sum, bias, y, p, first, lane);
 }
 
 template <typename T>
@@ -139,14 +143,7 @@ inline void single_plain(device const T *w, device const float *x, device const 
             sum[r] += to_float(rows[r][i]) * v;
         }
     }
-#pragma unroll
-    for (uint r = 0; r < 4; r++) {
-        const float s = simd_sum(sum[r]);
-        const uint row = first + r;
-        if (lane == 0 && row < p.out_dim) {
-            y[row] = p.has_bias != 0 ? s + bias[row] : s;
-        }
-    }
+    store_rows(sum, bias, y, p, first, lane);
 }
 
 // Two rows to a threadgroup, of two simdgroups that take four tokens each in turn.
