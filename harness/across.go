@@ -184,7 +184,7 @@ func CompareRuns(old, new []Record, level float64) (*RunChanges, error) {
 	if _, err := byKey("new", new); err != nil {
 		return nil, err
 	}
-	c := &RunChanges{Level: level, Warnings: differences(old, new)}
+	c := &RunChanges{Level: level}
 	used := map[*Record]bool{}
 	partner := make([]*Record, len(new))
 	for i := range new {
@@ -201,6 +201,13 @@ func CompareRuns(old, new []Record, level float64) (*RunChanges, error) {
 			}
 		}
 	}
+	var was, is []*Record
+	for i := range new {
+		if partner[i] != nil {
+			was, is = append(was, partner[i]), append(is, &new[i])
+		}
+	}
+	c.Warnings = differences(was, is)
 	for i := range new {
 		if partner[i] == nil {
 			c.OnlyNew = append(c.OnlyNew, new[i].Key())
@@ -262,9 +269,9 @@ func sameButDevice(old, new []Record, r *Record, used map[*Record]bool) *Record 
 	return found
 }
 
-// differences names what the runs do not share besides their commits: a change of
-// it is in every ratio.
-func differences(old, new []Record) []string {
+// differences names what the records that are compared do not share: it is in the
+// ratios.
+func differences(old, new []*Record) []string {
 	var out []string
 	for _, v := range []struct {
 		name string
@@ -281,10 +288,10 @@ func differences(old, new []Record) []string {
 			return strings.TrimSpace(fmt.Sprintf("%s %s %.12s", r.Model.Name, r.Model.Type, r.Model.SHA256))
 		}},
 	} {
-		values := func(records []Record) string {
+		values := func(records []*Record) string {
 			var all []string
-			for i := range records {
-				if s := v.of(&records[i]); s != "" && !slices.Contains(all, s) {
+			for _, r := range records {
+				if s := v.of(r); s != "" && !slices.Contains(all, s) {
 					all = append(all, s)
 				}
 			}
