@@ -11,6 +11,7 @@
 //	mverify init my.metal                     a launch case to fill in
 //	mverify case my.json                      run it under the sanitizer
 //	mverify record --llama DIR                write the recorded node values again
+//	mverify merge shard-*.json                the reports of a run's shards in one
 //
 // It exits with 0 when all held, 1 when something did not, 2 for bad usage or
 // bad input, 3 when nothing ran.
