@@ -20,10 +20,10 @@ func TestAttention(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(1, 13))
 		for _, hd := range []int{at.Step, 2 * at.Step, 128} {
-			for heads := 1; heads <= 11; heads++ {
+			for _, heads := range []int{1, 2, 3, 4, 5, 6, 7, 8, 11} {
 				for _, half := range []bool{false, true} {
-					for _, n := range []int{1, 1 + rng.IntN(100), 256, 257 + rng.IntN(400), 800 + rng.IntN(500)} {
-						testAttention(t, tab, ref, hd, heads, n, half, rng)
+					for _, n := range []int{1, 1 + rng.IntN(100), 256 * rng.IntN(2), 257 + rng.IntN(400)} {
+						testAttention(t, tab, ref, hd, heads, max(n, 1), half, rng)
 					}
 				}
 			}
