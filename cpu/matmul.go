@@ -8,10 +8,17 @@ import (
 	"minfer/engine/graph"
 )
 
-// weightTile is how many bytes of weights a chunk of a matrix product holds: they
-// stay in a core's second-level cache while all tokens of the batch pass, so a
-// batch reads the matrix from memory once.
+// weightTile is how many bytes of weights a chunk of a matrix product with a batch
+// holds: they stay in a core's second-level cache while all tokens of the batch
+// pass, so a batch reads the matrix from memory once.
 const weightTile = 64 << 10
+
+// The chunks of a product with a single token are long, so that each thread reads
+// one stream, and get shorter towards the end, so that all threads end together.
+const (
+	longestChunk  = 256 << 10
+	shortestChunk = 8 << 10
+)
 
 // batchRows is how many rows of a product with tiles of tokens a chunk has at
 // least: each chunk reads the activations of the whole batch.
@@ -29,9 +36,9 @@ type matMul struct {
 
 	w         *kernel.Weight
 	weights   []byte
-	stride    int // bytes of a weight row
-	tile      int // weight rows of a chunk
-	k, m, n   int // in_dim, out_dim, tokens
+	stride    int   // bytes of a weight row
+	bounds    []int // the chunks' first weight rows, and the end
+	k, m, n   int   // in_dim, out_dim, tokens
 	x, bias   []float32
 	dst       []float32
 	act       []byte // activations, converted
@@ -74,11 +81,10 @@ func (mm *matMul) layOut(_, i int) {
 	mm.prep.PrepareTile(dst, mm.act[t*mm.actStride:], mm.actStride, min(mm.prep.Tokens, mm.n-t), mm.k)
 }
 
-// chunk computes one tile of weight rows for all tokens. Each output is one dot
+// chunk computes some weight rows for all tokens. Each output is one dot
 // product, so neither the tile nor the grouping of tokens changes bits.
 func (mm *matMul) chunk(thread, i int) {
-	lo := i * mm.tile
-	hi := min(lo+mm.tile, mm.m)
+	lo, hi := mm.bounds[i], mm.bounds[i+1]
 	w := mm.weights[lo*mm.stride:]
 	t := 0
 	switch {
@@ -146,22 +152,12 @@ func (b *Backend) matMul(n *graph.Node, in []graph.Operand, out graph.Operand) e
 		return nil
 	}
 	mm.convert(b)
-	mm.tile = weightTile / mm.stride
-	if mm.prep != nil && mm.tiled {
-		mm.tile = max(mm.tile, batchRows)
-	}
-	mm.tile = max(1, min(mm.tile, (mm.m+4*b.pool.threads-1)/(4*b.pool.threads)))
-	if mm.tile > 8 {
-		mm.tile &^= 7 // kernels take rows in small groups
-	}
-	if mm.m*mm.n*mm.k < inlineWork {
-		mm.tile = mm.m
-	}
+	mm.cut(b.pool.threads)
 	bias := mm.bias
 	if b.tap != nil && bias != nil {
 		mm.bias = nil
 	}
-	b.pool.run((mm.m+mm.tile-1)/mm.tile, mm.fn)
+	b.pool.run(len(mm.bounds)-1, mm.fn)
 	if b.tap != nil && bias != nil {
 		b.tap(graph.TapValue{Node: n, Part: "mul_mat", Row: -1, Data: mm.dst, Dims: n.Shape})
 		for t := range mm.n {
@@ -170,6 +166,33 @@ func (b *Backend) matMul(n *graph.Node, in []graph.Operand, out graph.Operand) e
 		}
 	}
 	return nil
+}
+
+// cut divides the weight rows among the threads.
+func (mm *matMul) cut(threads int) {
+	size := weightTile / mm.stride
+	if mm.prep != nil && mm.tiled {
+		size = max(size, batchRows)
+	}
+	size = min(size, (mm.m+4*threads-1)/(4*threads))
+	if mm.m*mm.n*mm.k < inlineWork {
+		size = mm.m
+	}
+	mm.bounds = append(mm.bounds[:0], 0)
+	for lo := 0; lo < mm.m; {
+		if mm.n == 1 && size < mm.m {
+			// Half of what is left, once for each thread.
+			if (len(mm.bounds)-1)%threads == 0 {
+				size = max(shortestChunk/mm.stride, min(longestChunk/mm.stride, (mm.m-lo)/(2*threads)))
+			}
+		}
+		n := max(1, size)
+		if n > 8 {
+			n &^= 7 // kernels take rows in small groups
+		}
+		lo = min(lo+n, mm.m)
+		mm.bounds = append(mm.bounds, lo)
+	}
 }
 
 // tileFrom is the number of tokens from which on tiles, in part empty, are faster
