@@ -137,6 +137,13 @@ func list(tier suites.Tier) []metalcase.Case {
 			more(99, 21, settings[0])
 			more(99, 21, settings[1])
 			more(235, 3, settings[2])
+			for _, s := range settings {
+				// Few cells of a window of many, and scores that only their differences make
+				// finite.
+				cases = append(cases, &metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 300, Spare: 229, Tokens: 1, Type: t, Levers: s},
+					&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 99, Tokens: 1, Type: t, Peaks: true, Levers: s},
+					&metalcase.Attention{HD: hd, Heads: 4, HeadsKV: 2, NKV: 99, Tokens: 3, Type: t, Peaks: true, Levers: s})
+			}
 			for i, s := range settings {
 				// Positions that the window does not have.
 				outside := &metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 35, Tokens: 1, Type: t, Levers: s}
@@ -152,6 +159,7 @@ func list(tier suites.Tier) []metalcase.Case {
 	for _, s := range settings {
 		cases = append(cases,
 			&metalcase.Attention{HD: 45, Heads: 3, HeadsKV: 3, NKV: 37, Tokens: 5, Type: gguf.F16, Levers: s},
+			&metalcase.Attention{HD: 45, Heads: 4, HeadsKV: 2, NKV: 37, Tokens: 5, Type: gguf.F32, Levers: s},
 			&metalcase.Attention{HD: 64, Heads: 2, HeadsKV: 1, NKV: 70, Tokens: 70, Type: gguf.F32, Levers: s},                  // starts at 0: tiles wholly masked
 			&metalcase.Attention{HD: 128, Heads: 2, HeadsKV: 1, NKV: 99, Tokens: 33, Type: gguf.F16, Shuffled: true, Levers: s}, // rows in no order
 			&metalcase.Attention{HD: 64, Heads: 7, HeadsKV: 2, NKV: 33, Tokens: 1, Type: gguf.F32, Levers: s},                   // refused: 2 does not divide 7

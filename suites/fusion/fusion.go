@@ -56,6 +56,15 @@ func list(tier suites.Tier) []metalcase.Case {
 	cases = append(cases, &metalcase.FusedQKV{Type: gguf.Q4_0, HD: 64, Heads: 4, HeadsKV: 2, Cache: gguf.F16, K: 896, Bias: true, Mode: graph.RopeNeox, Cells: 5, Pos: 4},
 		&metalcase.FusedQKV{Type: gguf.Q8_0, HD: 80, Heads: 2, HeadsKV: 2, Cache: gguf.Q8_0, K: 64, Cells: 5, Pos: 4}) // refused: heads of no whole blocks
 
+	// What the embedded models do not have: a norm that eps shows in, scaled rotations,
+	// heads of no round size.
+	for i, cache := range caches {
+		hd := []int{104, 112, 96}[i]
+		cases = append(cases,
+			&metalcase.FusedQKV{Type: gguf.Q4_0, HD: hd, Heads: 3, HeadsKV: 1, Cache: cache, K: 64, Norm: true, Eps: 0.25, Mode: graph.RopeNeox, Cells: 7, Pos: 6},
+			&metalcase.FusedQKV{Type: gguf.F16, HD: hd, Heads: 2, HeadsKV: 2, Cache: cache, K: 64, Bias: true, Yarn: true, Cells: 2100, Pos: 2011})
+	}
+
 	for i, t := range types {
 		b := max(t.BlockSize(), 32)
 		cases = append(cases,

@@ -131,6 +131,16 @@ func list(tier suites.Tier) []metalcase.Case {
 		}
 		cases = append(cases, c)
 	}
+	// Each type's whole tiles and tails without a bias; rows of plain types whose length
+	// is a multiple of what a load takes and not of what a step takes.
+	for _, t := range types {
+		k := t.BlockSize()
+		if k == 1 {
+			k = 36
+			cases = append(cases, &metalcase.MulMat{Type: t, M: 9, N: 1, K: 164}, &metalcase.MulMat{Type: t, M: 9, N: 3, K: 164})
+		}
+		cases = append(cases, &metalcase.MulMat{Type: t, M: 66, N: 33, K: k})
+	}
 	return metalcase.Distinct(append(cases,
 		&metalcase.MulMat{Type: gguf.Q4_K, M: 4, N: 1, K: 96}, // refused: not whole blocks
 		&metalcase.MulMat{Type: gguf.Q8_0, M: 4, N: 3, K: 33},

@@ -21,8 +21,9 @@ type Attention struct {
 	Type                            gguf.Type
 	Spare                           int
 	Shuffled                        bool // the positions in no order
-	Before                          bool // the first token is at position -1 and sees no cell
+	Before                          bool // the first token has a position below 0 and sees no cell
 	Beyond                          bool // the last token is behind the window and sees all of it
+	Peaks                           bool // scores beyond the range of exp, which only their differences make finite
 	Levers                          Setting
 	Bare                            bool // without edges, which take longest: to be measured, not judged
 }
@@ -42,6 +43,9 @@ func (c *Attention) ID() (string, []harness.Param) {
 	}
 	if c.Beyond {
 		p = append(p, harness.P("beyond", true))
+	}
+	if c.Peaks {
+		p = append(p, harness.P("peaks", true))
 	}
 	return "attention", append(p, c.Levers.Params()...)
 }
@@ -92,7 +96,7 @@ func (c *Attention) Build(r *rand.Rand) (*Problem, error) {
 		given[len(pos)-1] += 5
 	}
 	if c.Before {
-		given[0] = -1
+		given[0] = -3
 	}
 	scale := float32(1 / math.Sqrt(float64(c.HD)))
 	q := spread(r, width*c.Tokens)
@@ -144,6 +148,10 @@ func (c *Attention) Build(r *rand.Rand) (*Problem, error) {
 		return p, nil
 	}
 	s := &attentionEdges{c: c, scale: float64(scale), q: query, k: k, v: v, pos: pos, parts: &parts}
+	if c.Peaks { // most cells weigh nothing
+		p.Edges = s.rows()
+		return p, nil
+	}
 	p.Edges = s.list()
 	if c.Before {
 		// Cell 0, which the edges take the first row to see, must not show.
@@ -183,6 +191,17 @@ func (c *Attention) plant(r *rand.Rand, q, keys []float32, pos []int32) {
 		for i, v := range query {
 			key[i] += step * v
 		}
+	}
+	if c.Peaks {
+		row := len(pos) - 1
+		for i, score := range []float64{95, 140, 110} { // the largest rises, then falls
+			for head := 0; head < c.Heads; head += group {
+				if cell := i*tile + 5; cell < c.NKV {
+					aim(cell, row, head, score)
+				}
+			}
+		}
+		return
 	}
 	const score = 3
 	last := slices.Max(pos)
@@ -309,13 +328,7 @@ func (s *attentionEdges) list() []Edge {
 		}
 	}
 	// Heads, and channels of their products.
-	for row := range s.pos {
-		for head := range c.Heads {
-			o := (row*c.Heads + head) * c.HD
-			at := o + largest(s.parts.Out[o:o+c.HD], 0, 1)
-			list = append(list, Edge{What: fmt.Sprintf("leaving out row %d of head", row), N: head, At: at, By: s.parts.Out[at]})
-		}
-	}
+	list = append(list, s.rows()...)
 	for i := range c.HD {
 		if !edge(i, c.HD) {
 			continue
@@ -327,6 +340,20 @@ func (s *attentionEdges) list() []Edge {
 		}
 		at := largest(s.parts.Out, i, c.HD)
 		list = append(list, Edge{What: "leaving out value channel", N: i, At: at, By: s.parts.Out[at]})
+	}
+	return list
+}
+
+// rows leaves out each row of each head.
+func (s *attentionEdges) rows() []Edge {
+	c := s.c
+	var list []Edge
+	for row := range s.pos {
+		for head := range c.Heads {
+			o := (row*c.Heads + head) * c.HD
+			at := o + largest(s.parts.Out[o:o+c.HD], 0, 1)
+			list = append(list, Edge{What: fmt.Sprintf("leaving out row %d of head", row), N: head, At: at, By: s.parts.Out[at]})
+		}
 	}
 	return list
 }

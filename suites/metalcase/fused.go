@@ -25,6 +25,8 @@ type FusedQKV struct {
 	Bias, Norm         bool
 	Mode               graph.RopeMode
 	Factors            bool
+	Yarn               bool    // positions scaled by 4, by YaRN, which stretches the vectors too
+	Eps                float32 // of the norm; 0 is 1e-6
 }
 
 // ID implements [Case].
@@ -41,8 +43,16 @@ func (c *FusedQKV) ID() (string, []harness.Param) {
 	if c.Factors {
 		p = append(p, harness.P("freq_factors", true))
 	}
+	if c.Yarn {
+		p = append(p, harness.P("scaling", "yarn"))
+	}
+	if c.Eps != 0 {
+		p = append(p, harness.P("eps", c.Eps))
+	}
 	return c.op().String(), p
 }
+
+func (c *FusedQKV) eps() float32 { return cmp.Or(c.Eps, 1e-6) }
 
 func (c *FusedQKV) op() graph.Op {
 	if c.Norm {
@@ -84,8 +94,11 @@ func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 	if c.HD%2 != 0 {
 		rope.Dims = c.HD - 1
 	}
+	if c.Yarn {
+		rope.Scaling, rope.Factor, rope.CtxOrig = "yarn", 4, 32768
+	}
 	params, ref, factors := rope.params(r)
-	n.Attr = graph.Attr{HeadDim: c.HD, NHead: c.Heads, NHeadKV: c.HeadsKV, Rope: params, Eps: 1e-6}
+	n.Attr = graph.Attr{HeadDim: c.HD, NHead: c.Heads, NHeadKV: c.HeadsKV, Rope: params, Eps: c.eps()}
 	if factors != nil {
 		n.Factors = vector("rope_freqs.weight", factors)
 	}
@@ -132,8 +145,8 @@ func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 	terms, at := all.terms*f.factor, c.Pos*kvRows
 	p.Results = []Result{
 		{Type: gguf.F32, Want: q, K: float64(c.K), Terms: []float64{terms}},
-		{Place: Keys, Type: c.Cache, Want: kAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, kAll, kRow, at), From: at, To: at + kvRows},
-		{Place: Values, Type: c.Cache, Want: vAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, vAll, vRow, at), From: at, To: at + kvRows},
+		{Place: Keys, Type: c.Cache, Want: kAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, kAll, k, at), From: at, To: at + kvRows},
+		{Place: Values, Type: c.Cache, Want: vAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, vAll, v, at), From: at, To: at + kvRows},
 	}
 	p.Edges = c.edges(all, f, q, kAll, vAll, kOld, vOld)
 	return p, nil
@@ -157,7 +170,7 @@ func (f *fusedReference) forward(y []float64) (q, k, v []float64) {
 	q, k, v = y[:qRows], y[qRows:qRows+kvRows], y[qRows+kvRows:]
 	f.factor = 1
 	if c.Norm {
-		eps := float64(float32(1e-6))
+		eps := float64(c.eps())
 		weights := math.Abs(f.norm[largest(f.norm, 0, 1)])
 		for h := 0; h < qRows+kvRows; h += c.HD {
 			f.factor = math.Max(f.factor, weights/math.Sqrt(math.Pow(refs.RMS(y[h:h+c.HD]), 2)+eps))
@@ -170,7 +183,8 @@ func (f *fusedReference) forward(y []float64) (q, k, v []float64) {
 }
 
 // storeRounding is what rounding to the cache's type may add to an error of the
-// value: a value near the middle between two steps goes to the other one.
+// value in row, as it was before: one near the middle between two steps goes to
+// the other one.
 func storeRounding(t gguf.Type, region, row []float64, at int) []float64 {
 	if t == gguf.F32 {
 		return nil
@@ -180,13 +194,28 @@ func storeRounding(t gguf.Type, region, row []float64, at int) []float64 {
 		switch t {
 		case gguf.F16: // a unit in the last place, and the least half
 			all[at+i] = math.Abs(v)/1024 + 1.0/(1<<24)
-		case gguf.Q8_0: // a step, and a unit of the scale
+		case gguf.Q8_0: // a step of the block, and one of its scale, a half
 			block := row[i/32*32 : i/32*32+32]
-			all[at+i] = math.Abs(block[largest(block, 0, 1)]) * (1.0/127 + 1.0/1024)
+			scale := math.Abs(block[largest(block, 0, 1)]) / 127
+			if scale == 0 {
+				continue
+			}
+			steps := math.Abs(v) / scale
+			if nearMiddle(steps) {
+				all[at+i] = scale * (1 + 1.0/1024)
+			}
+			_, exponent := math.Frexp(scale)
+			if step := math.Ldexp(1, exponent-11); nearMiddle(scale / step) {
+				all[at+i] += steps * step
+			}
 		}
 	}
 	return all
 }
+
+// nearMiddle says whether a number lies so near the middle between two integers
+// that an error within the bounds may move it to the other one.
+func nearMiddle(x float64) bool { return math.Abs(x-math.Floor(x)-0.5) < 1.0/64 }
 
 // edges leaves elements and blocks out of the product's sum, and rows, heads and
 // the steps that follow out of the result.

@@ -31,7 +31,13 @@ func onMetal(env *suites.Env, list []opCase) []harness.Case {
 	for _, t := range weightTypes {
 		cases = append(cases, &metalcase.GetRows{Type: t, D: 3 * t.BlockSize(), Rows: 5, IDs: 4, Outside: true})
 	}
+	for _, op := range []graph.Op{graph.Add, graph.Mul, graph.Silu, graph.SwiGLU} {
+		// More threadgroups than one, where each must leave the others' elements alone.
+		cases = append(cases, &metalcase.Elementwise{Op: op, D: 1025, Rows: 3, InPlace: 1})
+	}
 	cases = append(cases,
+		&metalcase.RmsNorm{D: 113, Rows: 2, Eps: 1e-6, NoWeight: true, Levers: narrow},
+		&metalcase.Rope{Mode: graph.RopeNeox, HD: 64, Heads: 16, Tokens: 2, Dims: 64, PosBelow: 2048, Base: 1e6},
 		&metalcase.RmsNorm{D: 896, Rows: 3, Eps: 1e-6, NoWeight: true}, &metalcase.RmsNorm{D: 18944, Rows: 2, Eps: 1e-6},
 		&metalcase.QkNorm{HD: 128, Heads: 3, Tokens: 2, Eps: 1e-6, Levers: narrow},
 		&metalcase.Elementwise{Op: graph.Add, D: 896, Rows: 3, InPlace: 1}, &metalcase.Elementwise{Op: graph.Mul, D: 1025, Rows: 1, InPlace: 2},
