@@ -11,7 +11,8 @@ import (
 // Known is a mutant that no case can notice, and why.
 type Known struct {
 	File string `json:"file"`
-	// Old and New are the lines that differ, without the blanks around them.
+	// Old and New are the lines that differ, without the blanks around them; "..."
+	// stands for any number of lines.
 	Old []string `json:"old"`
 	New []string `json:"new"`
 	// Func is the function, for lines that stand in several.
@@ -48,14 +49,23 @@ func (k *Known) matches(m *Mutant, kernel string) bool {
 	return sameLines(k.Old, before) && sameLines(k.New, after)
 }
 
+// sameLines compares lines without the blanks around them and the backslashes that
+// join them. "..." stands for any lines.
 func sameLines(want, got []string) bool {
-	if len(want) != len(got) {
+	if len(want) == 0 {
+		return len(got) == 0
+	}
+	if want[0] == "..." {
+		for i := range len(got) + 1 {
+			if sameLines(want[1:], got[i:]) {
+				return true
+			}
+		}
 		return false
 	}
-	for i := range want {
-		if strings.TrimSpace(want[i]) != strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(got[i]), `\`)) {
-			return false
-		}
-	}
-	return true
+	return len(got) > 0 && bare(want[0]) == bare(got[0]) && sameLines(want[1:], got[1:])
+}
+
+func bare(line string) string {
+	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), `\`))
 }

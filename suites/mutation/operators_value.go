@@ -8,7 +8,7 @@ import (
 )
 
 // commutes are the functions whose first two arguments may change places.
-var commutes = map[string]bool{"min": true, "max": true, "fma": true, "dot": true, "mulhi": true}
+var commutes = map[string]bool{"clamp": true, "min": true, "max": true, "fma": true, "dot": true, "mulhi": true}
 
 // swapOperands: operands of operations that are not commutative, the branches of a
 // conditional, neighbours among the arguments of a call.
@@ -38,7 +38,7 @@ func swapOperands(c *cursor) {
 func changeConstant(c *cursor) {
 	switch n := c.node.(type) {
 	case *ast.IntLit:
-		if c.inAttribute() {
+		if c.inAttribute() || c.anyLane() {
 			return
 		}
 		suffix := ""
@@ -51,7 +51,9 @@ func changeConstant(c *cursor) {
 			}
 			return strconv.FormatUint(v, 10) + suffix
 		}
-		c.replace(n, number(n.Value+1))
+		if !c.longer() {
+			c.replace(n, number(n.Value+1))
+		}
 		if n.Value > 0 {
 			c.replace(n, number(n.Value-1))
 		}
@@ -68,6 +70,31 @@ func changeConstant(c *cursor) {
 			text += ".0"
 		}
 		c.replace(n, text+n.Suffix)
+	}
+}
+
+// anyLane reports whether the node is compared with the lane to choose one: values
+// that were reduced are the same in every lane, so that any will do.
+func (c *cursor) anyLane() bool {
+	x, ok := c.up(0).(*ast.BinaryExpr)
+	return ok && (x.Op == "==" || x.Op == "!=") && (name(x.X) == "lane" || name(x.Y) == "lane")
+}
+
+// longer reports whether the node is in the length of a variable: a longer one is
+// as good.
+func (c *cursor) longer() bool {
+	array := false
+	for i := 0; ; i++ {
+		switch n := c.up(i).(type) {
+		case *ast.ArrayType:
+			array = true
+		case *ast.QualifiedType:
+		case *ast.VarDecl:
+			return array && !n.Member
+		case ast.Expr:
+		default:
+			return false
+		}
 	}
 }
 
