@@ -181,8 +181,11 @@ func DocCalls(t testing.TB, root, command string) map[string][]Call {
 	run("slurm-array.sh", "sh", strings.Join(lines, "\n"))
 	page, err := os.ReadFile(filepath.Join(root, "docs/ci.md"))
 	require.NoError(t, err)
-	for _, block := range regexp.MustCompile("(?s)```\n(.*?)```").FindAllSubmatch(page, -1) {
-		run("ci.md", "sh", string(block[1]))
+	// Blocks that name a language are output or code.
+	for _, block := range regexp.MustCompile("(?sm)^```(\\w*)\n(.*?)^```$").FindAllSubmatch(page, -1) {
+		if len(block[1]) == 0 {
+			run("ci.md", "sh", string(block[2]))
+		}
 	}
 	return found
 }
