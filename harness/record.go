@@ -284,9 +284,13 @@ func (r *Record) sideText(m *Measured) string {
 	if n := len(m.Pipelines); n == 0 || n > 4 {
 		return name
 	}
+	own := r.Op + " "
+	if slices.ContainsFunc(m.Pipelines, func(p string) bool { return !strings.HasPrefix(p, own) }) {
+		own = "" // not all are the op's
+	}
 	var kernels []string
 	for _, p := range m.Pipelines {
-		kernels = append(kernels, strings.TrimPrefix(p, r.Op+" "))
+		kernels = append(kernels, strings.TrimPrefix(p, own))
 	}
 	return name + ": " + strings.Join(kernels, ", ")
 }

@@ -12,19 +12,17 @@ import (
 const kernels = `#include <metal_stdlib>
 using namespace metal;
 
+// Each simdgroup reads a run of its own, of n vectors, its lanes side by side.
 kernel void read_all(device const float4 *x [[buffer(0)]],
                      device float *sum [[buffer(1)]],
                      constant uint &n [[buffer(2)]],
                      uint i [[thread_position_in_grid]],
-                     uint threads [[threads_per_grid]]) {
-    float4 a = float4(0), b = float4(0), c = float4(0), d = float4(0);
-    for (uint j = i; j < n; j += 4 * threads) {
-        a += x[j];
-        b += x[j + threads];
-        c += x[j + 2 * threads];
-        d += x[j + 3 * threads];
+                     uint lane [[thread_index_in_simdgroup]]) {
+    device const float4 *run = x + i / 32 * n + lane;
+    float4 a = float4(0);
+    for (uint j = 0; j < n; j += 128) {
+        a += (run[j] + run[j + 32]) + (run[j + 64] + run[j + 96]);
     }
-    a += b + c + d;
     sum[i] = a.x + a.y + a.z + a.w;
 }
 
@@ -52,11 +50,13 @@ const (
 	group = 256 // threads of a threadgroup
 	// perLoop is the multiply-adds of one turn of multiply_add's loop.
 	perLoop = 8 * 4
+	perRead = 4 * 16 // bytes of one turn of read_all's
 )
 
-// Device measures a Metal device: bytes read a second and multiply-adds a second.
-// Each loop is made long enough to take the given time.
-func Device(ctx context.Context, dev mtl.Device, atLeast time.Duration) (read, multiplyAdds float64, err error) {
+// Device measures a Metal device: bytes read a second, of a buffer of at most that
+// many bytes, and multiply-adds a second. Within that, each loop is made long enough
+// to take the given time.
+func Device(ctx context.Context, dev mtl.Device, readBytes int, atLeast time.Duration) (read, multiplyAdds float64, err error) {
 	lib, err := dev.Compile(ctx, mtl.Source{Name: "limits.metal", Text: kernels, FastMath: true})
 	if err != nil {
 		return 0, 0, err
@@ -69,7 +69,7 @@ func Device(ctx context.Context, dev mtl.Device, atLeast time.Duration) (read, m
 		unit int // work of one thread and turn
 		most int // turns
 	}{
-		{"read_all", &read, 16 * 4, 1 << 12},
+		{"read_all", &read, perRead, max(readBytes/(groups*group*perRead), 1)},
 		{"multiply_add", &multiplyAdds, perLoop, 1 << 24},
 	} {
 		p, err := lib.Pipeline(k.name, nil)
@@ -131,7 +131,7 @@ func turn(ctx context.Context, dev mtl.Device, p mtl.Pipeline, sum mtl.Buffer, g
 		if err := x.Write(0, make([]byte, size)); err != nil {
 			return 0, err
 		}
-		out.Index, n = 1, uint32(size/16)
+		out.Index, n = 1, uint32(size/16/(threads/32))
 		d.Bindings = append(d.Bindings, mtl.Binding{Buffer: x, Length: size, Access: mtl.Read})
 	}
 	d.Bindings = append(d.Bindings, out, mtl.Binding{Index: out.Index + 1, Bytes: []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}})

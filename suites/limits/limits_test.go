@@ -1,10 +1,15 @@
 package limits
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"minfer/metal/mtl"
+	"minfer/metal/mtl/soft"
+	"minfer/metal/mtl/soft/interp"
 )
 
 // The read loop reads every byte of its buffer, whatever the number of threads.
@@ -31,3 +36,31 @@ func TestPeak(t *testing.T) {
 	plainLoop(3)
 	require.Equal(t, uint32(0), sink.Load())
 }
+
+// The kernels do the work that their rates are of: a software device counts it.
+func TestDevice(t *testing.T) {
+	var read, instructions []int64
+	dev, err := soft.New(soft.Options{Counters: func(_ *mtl.Dispatch, c interp.Counters) {
+		read, instructions = append(read, c.DeviceRead), append(instructions, c.Instructions)
+	}})
+	require.NoError(t, err)
+	defer dev.Close()
+	bytes, adds, err := Device(t.Context(), dev, 1<<21, time.Nanosecond)
+	require.NoError(t, err)
+	require.Greater(t, bytes, 1e6)
+	require.Greater(t, adds, 1e6)
+	require.Len(t, read, 2*rounds)
+	const threads = 64 * group
+	// One turn each: the buffer, and the parameter once a simdgroup.
+	require.EqualValues(t, threads*perRead+4*threads/32, read[0])
+	require.Less(t, read[rounds], int64(1<<17), "multiply_add reads its parameter alone")
+	require.Greater(t, instructions[rounds], int64(threads/32*8*4), "8 products of 4 floats a turn and simdgroup")
+
+	_, _, err = Device(t.Context(), closed{dev}, 1<<21, time.Nanosecond)
+	require.EqualError(t, err, "read_all: no more")
+}
+
+// closed makes no buffers.
+type closed struct{ mtl.Device }
+
+func (closed) NewBuffer(int, string) (mtl.Buffer, error) { return nil, errors.New("no more") }

@@ -98,6 +98,10 @@ func (r *Runner) limitsOf(ctx context.Context, s Scenario, rec *harness.Record) 
 // leastRead is the smallest buffer that reading is measured over.
 const leastRead = 1 << 14
 
+// emulatedRead is what a software device reads: what limits it is how fast it steps,
+// not the memory, so its buffer may lie in the caches.
+const emulatedRead = 1 << 22
+
 // deviceLimits measures what a Metal device can do at the most, once a run.
 func (r *Runner) deviceLimits(ctx context.Context, e *Env) ([]harness.Limit, error) {
 	if l, ok := r.limits[e]; ok {
@@ -108,7 +112,11 @@ func (r *Runner) deviceLimits(ctx context.Context, e *Env) ([]harness.Limit, err
 		return nil, err
 	}
 	defer end()
-	read, adds, err := limits.Device(ctx, b.(*metal.Backend).Device(), limitTime)
+	size := r.o.ReadBytes
+	if e.Tally != nil {
+		size = min(size, emulatedRead)
+	}
+	read, adds, err := limits.Device(ctx, b.(*metal.Backend).Device(), size, limitTime)
 	if err != nil {
 		return nil, err
 	}
