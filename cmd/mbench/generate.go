@@ -41,7 +41,7 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	set.StringVar(&prompt, "prompt", "", "text to continue")
 	set.StringVar(&file, "prompt-file", "", "read the prompt from this file")
 	set.IntVarP(&n, "n", "n", 64, "tokens to generate; -1 for as many as the context allows")
-	set.StringVar(&device, "device", "", "what runs the model: cpu, or soft for the software Metal device; without it a GPU where there is one, else cpu")
+	set.StringVar(&device, "device", "", "what runs the model: cpu, apple for a Mac's GPU, or soft for the software Metal device; without it a GPU where there is one, else cpu")
 	set.IntVar(&nCtx, "ctx", 0, "context in tokens; 0 is the model's own, at most 4096")
 	set.IntVar(&batch, "batch", 0, "most tokens of the prompt in one pass; 0 is 512")
 	set.IntVar(&threads, "threads", 0, "threads; 0 is one per core")
@@ -103,7 +103,9 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	}
 	asked := device != ""
 	if !asked {
-		device = "cpu" // no device of a GPU is in this build
+		if device = cli.GPU(levers); device == "" {
+			device = "cpu"
+		}
 	}
 	dev, err := cli.Device(device, cli.DeviceOptions{Levers: levers})
 	if err != nil {
@@ -111,8 +113,11 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	}
 	env := &suites.Env{Device: dev}
 	defer env.Close()
-	// The software device takes minutes for what a GPU does within its deadline.
-	backends, err := env.Backends(threads, metal.Options{Levers: levers, Deadline: suites.CheckedDeadline})
+	mo := metal.Options{Levers: levers}
+	if device == "soft" { // which takes minutes for what a GPU does within its deadline
+		mo.Deadline = suites.CheckedDeadline
+	}
+	backends, err := env.Backends(threads, mo)
 	if err != nil {
 		return 0, err
 	}

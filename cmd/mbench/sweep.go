@@ -42,7 +42,7 @@ type sweepFlags struct {
 func (f *sweepFlags) register(s cli.Streams) *pflag.FlagSet {
 	set := cli.Flags(s, "mbench", usage)
 	set.StringVar(&f.sweeps, "sweep", "", "what to measure: "+strings.Join(sweeps.Names(), ", ")+", several separated by commas, or all")
-	set.StringVar(&f.devices, "device", "", "devices, separated by commas: cpu, soft for the software Metal device; without it a GPU where there is one, else soft")
+	set.StringVar(&f.devices, "device", "", "devices, separated by commas: cpu, apple for a Mac's GPU, soft for the software Metal device; without it a GPU where there is one, else soft")
 	set.StringVar(&f.model, "model", "", "GGUF file whose shapes, or which itself, is measured; the embedded models without it")
 	set.StringVar(&f.pp, "pp", "", "tokens of a prompt: numbers and ranges such as 1,8,64 or 1-4 or 128-512*2")
 	set.StringVar(&f.tg, "tg", "", "tokens to decode, likewise")
@@ -87,8 +87,12 @@ func sweepCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 		return 0, err
 	}
 	if f.devices == "" {
-		f.devs = []string{"soft"} // no device of a GPU is in this build
-		fmt.Fprintln(s.Stderr, "mbench: no GPU here: the software Metal device is measured")
+		if gpu := cli.GPU(f.options.Levers); gpu != "" {
+			f.devs = []string{gpu}
+		} else {
+			f.devs = []string{"soft"}
+			fmt.Fprintln(s.Stderr, "mbench: no GPU here: the software Metal device is measured")
+		}
 	}
 	temp, err := os.MkdirTemp("", "mbench-")
 	if err != nil {

@@ -71,7 +71,7 @@ type flags struct {
 func (f *flags) register(s cli.Streams) *pflag.FlagSet {
 	set := cli.Flags(s, "mverify", usage)
 	set.StringVar(&f.suites, "suite", "", "suites to run, separated by commas, or all")
-	set.StringVar(&f.devices, "device", "cpu", "devices to verify, one after another, separated by commas: cpu, soft")
+	set.StringVar(&f.devices, "device", "cpu", "devices to verify, one after another, separated by commas: cpu, soft, apple")
 	set.StringVar(&f.mode, "mode", "", "sanitizer mode of device soft: off, mem, race, strict (without it) or chaos")
 	set.StringVar(&f.tier, "tier", "quick", "how much: quick, full or exhaustive")
 	set.StringVar(&f.filter, "filter", "", "run only cases whose identity matches this regular expression")

@@ -38,7 +38,7 @@ func Device(name string, o DeviceOptions) (suites.Device, error) {
 	case "soft":
 		return softDevice(d, o)
 	case "apple":
-		return suites.Device{}, fmt.Errorf("device %q: no Apple GPU here: want cpu or soft", name)
+		return appleDevice(d, o)
 	case "cuda":
 		return suites.Device{}, fmt.Errorf("device %q is not in this build: want cpu or soft", name)
 	}
