@@ -123,13 +123,33 @@ func facts(records, newest []harness.Record) (string, []fact) {
 	summary := fmt.Sprintf("%s of %s, measured %s.", count(len(newest), "scenario"), count(len(distinct(newest, device)), "device"), span)
 	f := []fact{
 		{"Devices", strings.Join(distinct(newest, device), ", ")},
-		{"Models", strings.Join(distinct(newest, modelName), ", ")},
+		{"Models", models(newest)},
 		{"Hosts", strings.Join(distinct(records, func(r *harness.Record) string { return r.Provenance.Host }), "; ")},
 	}
 	if pairs > 0 {
 		f = append(f, fact{"Comparisons", fmt.Sprintf("%d, of which %d show a difference and %d show none", pairs, differ, none)})
 	}
 	return summary, slices.DeleteFunc(f, func(f fact) bool { return f.Value == "" })
+}
+
+// models lists each with its types of weights.
+func models(records []harness.Record) string {
+	var out []string
+	for _, name := range distinct(records, func(r *harness.Record) string {
+		if r.Model == nil {
+			return ""
+		}
+		return r.Model.Name
+	}) {
+		types := distinct(records, func(r *harness.Record) string {
+			if r.Model == nil || r.Model.Name != name {
+				return ""
+			}
+			return r.Model.Type
+		})
+		out = append(out, name+" as "+strings.Join(types, ", "))
+	}
+	return strings.Join(out, "; ")
 }
 
 func count(n int, what string) string {

@@ -113,11 +113,19 @@ func against(records []harness.Record, a axisSection) section {
 		}
 	}
 	curves = slices.DeleteFunc(curves, func(c *curve) bool { return len(c.dots) < 2 })
+	slices.SortStableFunc(curves, func(a, b *curve) int { // whole models first
+		return boolFirst(a.words["unit"] == "tokens/s", b.words["unit"] == "tokens/s")
+	})
+	several := len(parts(curves, "device")) > 1
 	for _, group := range parts(curves, "device", "sweep", "op", "unit") { // never in one chart
 		cut := bestCut(group, properties)
 		for _, chart := range parts(group, cut...) {
 			for c := range slices.Chunk(chart, mostSeries) {
-				s.Figures = append(s.Figures, curveChart(c).figure(a, properties, cut))
+				f := curveChart(c).figure(a, properties, cut)
+				if several {
+					f.Short += " on " + c[0].words["device"]
+				}
+				s.Figures = append(s.Figures, f)
 			}
 		}
 	}
@@ -282,74 +290,118 @@ func propertyText(name, value string) string {
 // the others are in a table.
 const mostHistory = 2 * mostSeries
 
-// past is one side of a scenario through the runs of one host.
+// past is a scenario through the runs of one host: of two sides the ratio, which the
+// machine's mood is not in, of one side its time.
 type past struct {
 	records []*harness.Record // by date
-	side    int
+	pair    bool
 }
 
-func (p *past) measured(i int) *harness.Measured { return &p.records[i].Sides[p.side] }
+// at is what record i shows.
+func (p *past) at(i int) harness.Interval {
+	r := p.records[i]
+	if p.pair {
+		return harness.Interval{Ratio: r.AB.Ratio, Lo: r.AB.Lo, Hi: r.AB.Hi}
+	}
+	if i == 0 {
+		return harness.Interval{Ratio: 1, Lo: 1, Hi: 1}
+	}
+	first := &p.records[0].Sides[0]
+	v := harness.RatioOfMedians(first.Seconds, r.Sides[0].Seconds, 0.95)
+	if v.Ratio == 0 { // no samples are kept
+		v.Ratio = r.Sides[0].Median / first.Median
+	}
+	return v
+}
 
-// moved is how far the last median is from the first.
+// name is the scenario's, without what all of a chart share.
+func (p *past) name(rest func(*harness.Record) string) string {
+	r := p.records[0]
+	if p.pair {
+		return joined(sidesText(r), rest(r))
+	}
+	if text := rest(r); text != "" {
+		return text
+	}
+	return r.Sides[0].Name
+}
+
+// moved is how far the last value is from the first.
 func (p *past) moved() float64 {
-	return math.Abs(math.Log(p.measured(len(p.records)-1).Median / p.measured(0).Median))
+	return math.Abs(math.Log(p.at(len(p.records)-1).Ratio / p.at(0).Ratio))
 }
 
-// history is how scenarios that were measured more than once changed: medians over
-// the first one's, each on one host, and counters.
+// history is how scenarios that were measured more than once changed.
 func history(records []harness.Record) section {
 	s := section{ID: "history", Title: "History",
-		Intro: "Scenarios that were measured more than once, those that changed most first: each median over that of the first record, with the 95 % interval of the ratio. Times are followed on one host only; the samples of different runs are not matched, so what else changed on the machine is in them too. Counters have no noise.",
+		Intro: "Scenarios that were measured more than once, those that changed most first. Of a lever it is the ratio of its sides, B over A, each from the matched rounds of its own run. Of a single side it is the time over that of the first record, on one host: what else changed on that machine is in it too. Counters have no noise.",
 		Empty: "No scenario was measured at two dates yet."}
 	sorted := slices.Clone(records)
 	slices.SortStableFunc(sorted, func(a, b harness.Record) int { return strings.Compare(a.Provenance.Date, b.Provenance.Date) })
-	var heads [][2]string // sweep on device, host
-	of := map[[2]string][]*past{}
+	type head struct {
+		device, sweep, host string
+		pair                bool
+	}
+	var heads []head
+	of := map[head][]*past{}
 	at := map[string]*past{}
 	for i := range sorted {
 		r := &sorted[i]
-		for side := range r.Sides {
-			key := r.Key() + "\x00" + r.Provenance.Host + "\x00" + r.Sides[side].Name
-			l := at[key]
-			if l == nil {
-				l = &past{side: side}
-				at[key] = l
-				head := [2]string{fmt.Sprintf("Sweep %s on %s", r.Sweep, device(r)), r.Provenance.Host}
-				if of[head] == nil {
-					heads = append(heads, head)
-				}
-				of[head] = append(of[head], l)
+		if r.Sides[0].Median <= 0 {
+			continue
+		}
+		key := fmt.Sprint(r.Key(), "\x00", r.Provenance.Host, "\x00", r.AB != nil)
+		l := at[key]
+		if l == nil {
+			l = &past{pair: r.AB != nil}
+			at[key] = l
+			h := head{device(r), r.Sweep, r.Provenance.Host, l.pair}
+			if of[h] == nil {
+				heads = append(heads, h)
 			}
-			if n := len(l.records); n > 0 && l.records[n-1].Provenance.Date == r.Provenance.Date || r.Sides[side].Median <= 0 {
-				continue
-			}
+			of[h] = append(of[h], l)
+		}
+		if n := len(l.records); n == 0 || l.records[n-1].Provenance.Date != r.Provenance.Date {
 			l.records = append(l.records, r)
 		}
 	}
-	for _, head := range heads {
-		lines := slices.DeleteFunc(of[head], func(l *past) bool { return len(l.records) < 2 })
+	slices.SortStableFunc(heads, func(a, b head) int {
+		return cmp.Or(boolFirst(a.sweep == "levers", b.sweep == "levers"), boolFirst(a.pair, b.pair), harness.Natural(a.device+a.sweep, b.device+b.sweep))
+	})
+	for _, h := range heads {
+		lines := slices.DeleteFunc(of[h], func(l *past) bool { return len(l.records) < 2 })
 		slices.SortStableFunc(lines, func(a, b *past) int { return cmp.Compare(b.moved(), a.moved()) })
+		title, short := fmt.Sprintf("Sweep %s on %s", h.sweep, h.device), h.sweep+" on "+h.device
+		if !h.pair {
+			title, short = title+", single sides", short+", single sides"
+		}
 		drawn := lines[:min(len(lines), mostHistory)]
+		n := 0
 		for chunk := range slices.Chunk(drawn, mostSeries) {
-			s.Figures = append(s.Figures, historyChart(head[0], head[1], chunk))
+			part := ""
+			if n++; len(drawn) > mostSeries {
+				part = fmt.Sprintf(" (%d)", n)
+			}
+			f := historyChart(title+part, h.host, chunk)
+			f.Short = short + part
+			s.Figures = append(s.Figures, f)
 		}
 		if rest := lines[len(drawn):]; len(rest) > 0 {
-			s.Figures = append(s.Figures, figure{Title: fmt.Sprintf("%s: %s that changed less", head[0], count(len(rest), "side")), Table: historyTable(rest), Plain: true})
+			s.Figures = append(s.Figures, figure{Title: fmt.Sprintf("%s: %s that changed less", title, count(len(rest), "scenario")), Short: short + " (others)", Table: historyTable(rest), Plain: true})
 		}
 	}
 	return s
 }
 
-// overFirst compares record i of a past with its first.
-func (p *past) overFirst(i int) harness.Interval {
-	if i == 0 {
-		return harness.Interval{Ratio: 1, Lo: 1, Hi: 1}
+// boolFirst orders true before false.
+func boolFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
 	}
-	r := harness.RatioOfMedians(p.measured(0).Seconds, p.measured(i).Seconds, 0.95)
-	if r.Ratio == 0 { // no samples are kept
-		r.Ratio = p.measured(i).Median / p.measured(0).Median
-	}
-	return r
+	return 1
 }
 
 func historyChart(title, host string, lines []*past) figure {
@@ -366,12 +418,15 @@ func historyChart(title, host string, lines []*past) figure {
 	slices.Sort(dates)
 	common, rest := shared(all)
 	p := plot{x: "date and commit", y: "time over that of the first record", xTicks: make([]string, len(dates)), one: true}
+	if lines[0].pair {
+		p.y = "time of B over time of A"
+	}
 	for _, l := range lines {
-		c := series{name: joined(l.measured(0).Name, rest(l.records[0]))}
+		c := series{name: l.name(rest)}
 		for i, r := range l.records {
 			n := slices.Index(dates, r.Provenance.Date)
 			p.xTicks[n] = strings.TrimPrefix(day(r.Provenance.Date), "20") + " " + fmt.Sprintf("%.7s", r.Provenance.Commit)
-			v := l.overFirst(i)
+			v := l.at(i)
 			d := dot{x: float64(n), y: v.Ratio, lo: v.Lo, hi: v.Hi, tip: fmt.Sprintf("%s, %s: %s", c.name, r.Provenance.Date, v)}
 			if v.Hi == 0 {
 				d.lo, d.hi = v.Ratio, v.Ratio
@@ -380,24 +435,28 @@ func historyChart(title, host string, lines []*past) figure {
 		}
 		p.series = append(p.series, c)
 	}
+	ends := func() (lo, hi float64) { _, y := p.ends(); return y[0], y[1] }
+	if lo, hi := ends(); lo > 0 && hi/lo > 4 {
+		p.logY = true
+	}
 	p.label = fmt.Sprintf("Line chart: history of %s; the numbers are in the table below.", title)
-	return figure{Title: title, Caption: caption("On "+host, common), Short: strings.TrimPrefix(title, "Sweep "), Chart: p.draw(), Legend: p.legend(), Table: historyTable(lines)}
+	return figure{Title: title, Caption: caption("On "+host, common), Chart: p.draw(), Legend: p.legend(), Table: historyTable(lines)}
 }
 
 func historyTable(lines []*past) harness.Table {
-	t := harness.Table{Columns: []harness.Column{{Name: "scenario"}, {Name: "date"}, {Name: "commit"}, {Name: "time", Numeric: true}, {Name: "over the first", Numeric: true}, {Name: "instructions", Numeric: true}, {Name: "bytes read", Numeric: true}}}
+	t := harness.Table{Columns: []harness.Column{{Name: "scenario"}, {Name: "date"}, {Name: "commit"}, {Name: "time", Numeric: true}, {Name: "ratio", Numeric: true}, {Name: "instructions", Numeric: true}, {Name: "bytes read", Numeric: true}}}
 	for _, l := range lines {
 		for i, r := range l.records {
-			m := l.measured(i)
-			text := "1"
-			if i > 0 {
-				text = l.overFirst(i).String()
+			var times, instructions, bytes []string
+			for k := range r.Sides {
+				m := &r.Sides[k]
+				times = append(times, harness.SecondsText(m.Median))
+				if c := m.Counters; c != nil {
+					instructions, bytes = append(instructions, strconv.FormatInt(c.Instructions, 10)), append(bytes, strconv.FormatInt(c.BytesRead, 10))
+				}
 			}
-			instructions, bytes := "", ""
-			if k := m.Counters; k != nil {
-				instructions, bytes = strconv.FormatInt(k.Instructions, 10), strconv.FormatInt(k.BytesRead, 10)
-			}
-			t.Rows = append(t.Rows, []string{joined(m.Name, scenario(r)), r.Provenance.Date, fmt.Sprintf("%.12s", r.Provenance.Commit), harness.SecondsText(m.Median), text, instructions, bytes})
+			name := l.name(scenario)
+			t.Rows = append(t.Rows, []string{name, r.Provenance.Date, fmt.Sprintf("%.12s", r.Provenance.Commit), strings.Join(times, " → "), l.at(i).String(), strings.Join(instructions, " → "), strings.Join(bytes, " → ")})
 		}
 	}
 	return t
