@@ -170,6 +170,9 @@ type RunChanges struct {
 	OnlyOld  []string `json:"only_old,omitempty"`
 	OnlyNew  []string `json:"only_new,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	// Doubted is how many scenarios were warned of in one of the runs: noise, drift.
+	// Their times may differ between runs of the same code.
+	Doubted int `json:"doubted,omitempty"`
 }
 
 // CompareRuns joins the records of two runs by their keys. A scenario whose device
@@ -212,6 +215,9 @@ func CompareRuns(old, new []Record, level float64) (*RunChanges, error) {
 		if partner[i] == nil {
 			c.OnlyNew = append(c.OnlyNew, new[i].Key())
 			continue
+		}
+		if len(partner[i].Warnings)+len(new[i].Warnings) > 0 {
+			c.Doubted++
 		}
 		c.Changes = append(c.Changes, changesOf(partner[i], &new[i], level)...)
 	}

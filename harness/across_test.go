@@ -156,6 +156,7 @@ func TestCompareRuns(t *testing.T) {
 	require.Equal(t, []string{old[2].Key()}, c.OnlyOld)
 	require.Equal(t, []string{next[2].Key()}, c.OnlyNew)
 	require.Len(t, c.Changes, 4)
+	require.Equal(t, 1, c.Doubted)
 	ch := c.Changes[1]
 	require.Equal(t, next[0].Key(), ch.Key)
 	require.InDelta(t, 1.5, ch.Time.Ratio, 0.05)

@@ -91,6 +91,9 @@ func compareCommand(_ context.Context, s cli.Streams, args []string) (int, error
 		fmt.Fprintf(s.Stderr, "mbench: in the new run only: %s\n", key)
 	}
 	fmt.Fprintln(s.Stderr, "mbench: "+summary(changes))
+	if changes.Doubted > 0 {
+		fmt.Fprintf(s.Stderr, "mbench: %d of the scenarios were warned of noise or drift: their times may differ between runs of the same code\n", changes.Doubted)
+	}
 	if !set.Changed("gate") {
 		if len(changes.Changes) == 0 {
 			return harness.ExitNothing, nil
