@@ -65,6 +65,8 @@ func mayDepend(p, q string) bool {
 	case within(p, devices...):
 		own := slices.ContainsFunc(devices, func(d string) bool { return within(p, d) && within(q, d) })
 		return own || q == "metal/mtl" || within(q, "metal/mtl/internal") || !within(p, "metal/mtl/apple") && within(q, "metal/msl")
+	case p == "metal/mtl/internal/frontend":
+		return q == "metal/mtl" || within(q, "metal/msl") // shared by the devices that compile MSL themselves
 	case within(p, "metal/mtl"):
 		return within(q, "metal/mtl") && !within(q, devices...)
 	case within(p, "metal/msl", "metal/kernels"):

@@ -7,6 +7,7 @@ import (
 
 	"minfer/metal/msl/ir"
 	"minfer/metal/mtl"
+	"minfer/metal/mtl/internal/frontend"
 	"minfer/metal/mtl/soft/interp"
 )
 
@@ -35,38 +36,10 @@ func (d *Device) newPipeline(f *ir.Func, source func(file string, line int) stri
 	if limit := d.limits.MaxThreadgroupMemory; p.static > limit {
 		return nil, fmt.Errorf("kernel %s: %d bytes of threadgroup variables: want at most %d", f.Name, p.static, limit)
 	}
-	for _, param := range f.Params {
-		if limit := d.limits.MaxBuffers; param.Index < 0 || param.Index >= limit {
-			return nil, fmt.Errorf("kernel %s: argument %s has index %d: want 0 to %d", f.Name, param.Name, param.Index, limit-1)
-		}
-		p.args = append(p.args, mtl.Argument{
-			Name: param.Name, Threadgroup: param.Kind == ir.ThreadgroupParam, Index: param.Index,
-			Elem: param.Elem, ElemSize: param.ElemSize, Scalar: scalarType(param), ReadOnly: param.ReadOnly, Ref: param.Ref,
-		})
+	if p.args, err = frontend.Arguments(f, d.limits.MaxBuffers); err != nil {
+		return nil, err
 	}
 	return p, nil
-}
-
-// scalarType is the type of a parameter's elements. The IR's integers have no
-// sign, and a host's need none to fit.
-func scalarType(p ir.Param) mtl.Type {
-	switch p.Scalar {
-	case ir.I8:
-		return mtl.Uint8
-	case ir.I16:
-		return mtl.Uint16
-	case ir.I32:
-		return mtl.Uint32
-	case ir.I64:
-		return mtl.Uint64
-	case ir.F16:
-		return mtl.Float16
-	case ir.BF16:
-		return mtl.BFloat16
-	case ir.F32:
-		return mtl.Float32
-	}
-	return mtl.AnyType
 }
 
 // Kernel implements [mtl.Pipeline].
