@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 	for _, id := range []string{"levers-1", "levers-2", "depth-1", "prompt-1", "limits-1", "history-1", "counters-1", "runs-1", "runs-2", "problems"} {
 		require.Contains(t, html, `id="`+id, id)
 	}
-	require.Equal(t, strings.Count(html, "<figure"), strings.Count(html, "<details"))
+	require.Equal(t, strings.Count(html, "<figure"), strings.Count(html, "<details>"))
 	require.Equal(t, 2*strings.Count(html, "<figure"), strings.Count(html, `role="img"`))
 	require.NotContains(t, html, "<b>")
 	require.NotContains(t, html, "<8>")
