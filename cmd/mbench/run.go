@@ -21,6 +21,7 @@ usage: mbench --sweep NAME[,NAME] [flags]                measure kernels and mod
        mbench merge FILE...                              the records of a sweep's shards in one
        mbench report FILE... -o report.html              one page of recorded runs, with plots
        mbench results                                    results/METAL_OPTIMIZATIONS.md from its records
+       mbench completion bash|zsh                        a script that completes command lines
 
 Each command explains its flags with --help.
 exit codes: 0 done, 1 something did not hold, 2 bad usage or input, 3 nothing ran.
@@ -46,6 +47,9 @@ var commands = map[string]command{
 func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if len(args) == 0 {
 		return 0, errors.New(needed)
+	}
+	if args[0] == "completion" { // which lists the commands
+		return completion(ctx, s, args[1:])
 	}
 	if cmd, ok := commands[args[0]]; ok {
 		return cmd(ctx, s, args[1:])

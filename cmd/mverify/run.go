@@ -48,6 +48,7 @@ usage: mverify --suite NAME[,NAME] [--device NAME[,NAME]] [flags]
        mverify compile FILE.metal...  compile Metal source, list its kernels
        mverify record --llama DIR     record llama.cpp's node values again
        mverify merge FILE...          the reports of a run's shards in one
+       mverify completion bash|zsh    a script that completes command lines
 
 suites: ops (each kernel), graph (splits, batches, threads), tokenizer, dumps
 (every node against llama.cpp), greedy (generated text), safety (launch cases
@@ -108,6 +109,8 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 			return compile(ctx, s, args[1:])
 		case "merge":
 			return mergeCommand(ctx, s, args[1:])
+		case "completion":
+			return completion(ctx, s, args[1:])
 		default:
 			return 0, fmt.Errorf("unknown command %q: want case, compile, init, record, merge, or --suite NAME (see --help)", args[0])
 		}

@@ -24,6 +24,8 @@ import (
 type Streams struct {
 	Stdout, Stderr io.Writer
 	Environ        []string
+	// sets, where not nil, collects the flag sets that a command makes.
+	sets *[]*pflag.FlagSet
 }
 
 // Main runs a command as a process: interrupt ends it cleanly (a second one,
@@ -93,6 +95,9 @@ func Flags(s Streams, name, usage string) *pflag.FlagSet {
 	f.SetOutput(io.Discard)
 	f.SortFlags = false
 	f.Usage = func() { fmt.Fprintf(s.Stdout, "%s\n\n%s", strings.TrimSpace(usage), f.FlagUsages()) }
+	if s.sets != nil {
+		*s.sets = append(*s.sets, f)
+	}
 	return f
 }
 

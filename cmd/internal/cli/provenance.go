@@ -52,9 +52,18 @@ func commit() string {
 	return rev + dirty
 }
 
-// Version is the text of --version.
+// Version is the text of --version: the commit that the binary was built from and
+// its date.
 func Version(name string) string {
-	return fmt.Sprintf("%s %s (%s %s/%s)", name, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	date := "of an unknown date"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.time" {
+				date = "of " + s.Value
+			}
+		}
+	}
+	return fmt.Sprintf("%s %s %s (%s %s/%s)", name, commit(), date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // host names the processor as far as the system tells, without identifying the
