@@ -159,26 +159,34 @@ func TestFusedQKV(t *testing.T) {
 			got := encode(t, b, n, kv, -1, bytesOf(x), int32s(int32(c.pos)))
 			require.Equal(t, []string{"mul_mat " + c.weights.String() + " single", e.ID()}, launches(list))
 			within(t, what, e, got, q, c.in, terms)
-			tolerance := min(1e-3, e.Bound.C*0x1p-24*math.Sqrt(float64(c.in))*terms)
-			checkRegion(t, what+" K", b, kv.K, keys, typ, c.pos, k, tolerance*max(1, refs.RMS(k)))
-			checkRegion(t, what+" V", b, kv.V, values, typ, c.pos, v, tolerance*max(1, refs.RMS(v)))
+			tolerance := func(want []float64) float64 {
+				return min(1e-3*max(1, refs.RMS(want)), e.Bound.C*0x1p-24*math.Sqrt(float64(c.in))*terms)
+			}
+			checkRegion(t, what+" K", b, kv.K, keys, typ, c.pos, k, tolerance(k))
+			checkRegion(t, what+" V", b, kv.V, values, typ, c.pos, v, tolerance(v))
 			b.FreeBuffer(kv.K)
 			b.FreeBuffer(kv.V)
 		}
 	}
 }
 
-// A position outside of the cache is stored nowhere.
+// A position outside of the cache is stored nowhere; the query turns by it, however
+// far.
 func TestFusedQKVOutside(t *testing.T) {
 	b, _ := watched(t, nil)
 	c := projections[0]
 	n := c.node(t, b, 0)
-	for _, pos := range []int32{int32(c.capacity), -1} {
+	for _, pos := range []int32{int32(c.capacity), 1_000_003, -1} {
 		kv := &graph.KV{Type: gguf.F16, Capacity: c.capacity, KWidth: c.kv * c.hd, VWidth: c.kv * c.vd}
 		var keys, values []byte
 		kv.K, keys = region(t, b, gguf.F16, kv.KWidth, c.capacity)
 		kv.V, values = region(t, b, gguf.F16, kv.VWidth, c.capacity)
-		encode(t, b, n, kv, -1, bytesOf(gaussian(c.in, 13)), int32s(pos))
+		x := gaussian(c.in, 13)
+		got := encode(t, b, n, kv, -1, bytesOf(x), int32s(pos))
+		if c.pos = int(pos); pos >= 0 {
+			q, _, _, terms := c.wanted(t, n, refs.F64(x))
+			within(t, fmt.Sprintf("position %d", pos), metal.Lookup("fused_qkv", "f16", ""), got, q, c.in, terms)
+		}
 		for buf, want := range map[graph.Buffer][]byte{kv.K: keys, kv.V: values} {
 			got := make([]byte, len(want))
 			require.NoError(t, b.ReadHost(buf, 0, got))
