@@ -33,7 +33,7 @@ type Levers struct {
 
 	// Switches.
 	DisableMPS bool   // MINFER_DISABLE_MPS
-	CPULevel   string // MINFER_CPU_LEVEL: "generic", "avx2", "avx512"; "" is the best that the CPU has
+	CPULevel   string // MINFER_CPU_LEVEL: "generic", "avx2", "avx512"; "" has avx2's bits by the fastest instructions
 	LlamaLib   string // MINFER_LLAMA_LIB: a directory
 
 	// Observations.

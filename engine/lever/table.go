@@ -38,7 +38,7 @@ var All = []Lever{
 	flag("MINFER_DISABLE_MPS", KindSwitch, "0", func(l *Levers) *bool { return &l.DisableMPS },
 		"the Metal backend takes no part: everything runs on the CPU"),
 	text("MINFER_CPU_LEVEL", KindSwitch, []string{"generic", "avx2", "avx512"}, "", func(l *Levers) *string { return &l.CPULevel },
-		"the instruction set of the CPU kernels; unset, the best that the CPU has"),
+		"the level of the CPU kernels; unset, the bits of avx2 by the fastest instructions that the CPU has"),
 	text("MINFER_LLAMA_LIB", KindSwitch, nil, "a directory", func(l *Levers) *string { return &l.LlamaLib },
 		"where llama.cpp's shared libraries are, for the live oracle"),
 
