@@ -21,6 +21,7 @@ func completion(ctx context.Context, s cli.Streams, args []string) (int, error) 
 			"cache-types": {"f32", "f16", "q8_0"}, "cache-type": {"f32", "f16", "q8_0"}, "gpu": sweeps.GPUNames(),
 			"format": append([]string{"table"}, harness.RecordFormats...),
 		},
-		Run: run,
+		Lists: []string{"sweep", "device", "types", "cache-types"},
+		Run:   run,
 	}.Complete(ctx, s, args)
 }

@@ -21,6 +21,7 @@ func completion(ctx context.Context, s cli.Streams, args []string) (int, error) 
 			"suite": names, "device": {"apple", "cpu", "soft"}, "tier": {"quick", "full", "exhaustive"},
 			"format": harness.Formats, "mode": {"off", "mem", "race", "strict", "chaos"},
 		},
-		Run: run,
+		Lists: []string{"suite", "device"},
+		Run:   run,
 	}.Complete(ctx, s, args)
 }

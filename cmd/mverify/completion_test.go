@@ -24,6 +24,7 @@ func TestCompletion(t *testing.T) {
 	require.Equal(t, []string{"--min-share", "--metal-version"}, offers("compile", "--m"))
 	require.Equal(t, []string{"quick"}, offers("--tier", "q"))
 	require.Equal(t, []string{"ops,kernels", "ops,kv"}, offers("--suite", "ops,k"))
+	require.Empty(t, offers("--tier", "full,q"))
 	require.Empty(t, offers("record", "--suite-"))
 	require.Empty(t, offers("case", "m"), "files are bash's own to complete")
 	all := offers("--")
@@ -36,7 +37,8 @@ func TestCompletion(t *testing.T) {
 
 	code, script, errs = mverify(t, "completion", "zsh")
 	require.Equal(t, harness.ExitHeld, code, errs)
-	require.Contains(t, script, "'--tier[how much - quick, full or exhaustive]:tier:_sequence compadd - quick full exhaustive'")
+	require.Contains(t, script, "'--tier[how much - quick, full or exhaustive]:tier:(quick full exhaustive)'")
+	require.Contains(t, script, ":suite:_sequence compadd - all kernels ops ")
 	clitest.CheckZsh(t, script)
 
 	for args, want := range map[string]string{"fish": "completion fish: want bash or zsh", "": "completion : want bash or zsh"} {

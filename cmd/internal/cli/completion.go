@@ -16,9 +16,10 @@ import (
 type Completion struct {
 	Program  string
 	Commands []string // what the first argument may be, but for flags
-	// Values are what some flags take, by flag; of flags that take several, the
-	// values after a comma too.
+	// Values are what some flags take, by flag. Those of Lists take several, with
+	// commas between.
 	Values map[string][]string
+	Lists  []string
 	// Run is the program. It is run with --help, of itself and of each command, so
 	// that the flags are those that it reads.
 	Run func(ctx context.Context, s Streams, args []string) (int, error)
@@ -76,7 +77,11 @@ func (c Completion) bash(flags map[string][]*pflag.Flag) string {
 	fmt.Fprintf(&b, "# Completion of %s in bash, printed by `%[1]s completion bash`.\n%s() {\n", c.Program, fn)
 	b.WriteString("    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} head= words=\n    COMPREPLY=()\n    case $prev in\n")
 	for _, name := range c.valued() {
-		fmt.Fprintf(&b, "    --%s)\n        [[ $cur == *,* ]] && head=${cur%%,*},\n        COMPREPLY=($(compgen -P \"$head\" -W '%s' -- \"${cur##*,}\"))\n        return ;;\n", name, strings.Join(c.Values[name], " "))
+		fmt.Fprintf(&b, "    --%s)\n", name)
+		if slices.Contains(c.Lists, name) {
+			b.WriteString("        [[ $cur == *,* ]] && head=${cur%,*},\n")
+		}
+		fmt.Fprintf(&b, "        COMPREPLY=($(compgen -P \"$head\" -W '%s' -- \"${cur#\"$head\"}\"))\n        return ;;\n", strings.Join(c.Values[name], " "))
 	}
 	b.WriteString("    esac\n    if [[ $cur == -* ]]; then\n        case ${COMP_WORDS[1]} in\n")
 	for _, command := range c.Commands {
@@ -138,6 +143,8 @@ func (c Completion) spec(name string, f *pflag.Flag) string {
 	switch values := c.Values[f.Name]; {
 	case f.NoOptDefVal != "":
 		return s
+	case values != nil && !slices.Contains(c.Lists, f.Name):
+		return s + ":" + f.Name + ":(" + strings.Join(values, " ") + ")"
 	case values != nil:
 		return s + ":" + f.Name + ":_sequence compadd - " + strings.Join(values, " ")
 	}
