@@ -142,6 +142,15 @@ func wrap(s string, n, lines int) []string {
 // boldChars is the same for the bold capitals of a setting's name.
 func boldChars(width float64) int { return max(int(width/(fontSize*0.8)), 4) }
 
+// wrapLines keeps the breaks that are there and wraps between them.
+func wrapLines(s string, n, lines int) []string {
+	var out []string
+	for line := range strings.SplitSeq(s, "\n") {
+		out = append(out, wrap(line, n, max(lines-len(out), 1))...)
+	}
+	return out
+}
+
 // axis maps values to a length, linearly or by logarithm.
 type axis struct {
 	lo, hi   float64 // values at the ends

@@ -202,7 +202,14 @@ func groups(records []harness.Record, keep func(*harness.Record) bool) (heads []
 		}
 		of[k] = append(of[k], r)
 	}
+	size := map[string]int{}
+	for head, list := range of {
+		size[head[0]] += len(list)
+	}
 	slices.SortStableFunc(heads, func(a, b [2]string) int {
+		if size[a[0]] != size[b[0]] { // the device with most to say first
+			return size[b[0]] - size[a[0]]
+		}
 		if a[0] != b[0] {
 			return harness.Natural(a[0], b[0])
 		}
@@ -290,7 +297,7 @@ func levers(records []harness.Record) section {
 			verdict := "none shown"
 			switch {
 			case !x.shown:
-				x.value += " no difference shown"
+				x.value += "\nno difference shown"
 			case ab.Hi < 1:
 				verdict = "B faster"
 			default:
@@ -300,15 +307,15 @@ func levers(records []harness.Record) section {
 			instructions := ""
 			if a != nil && b != nil && a.Instructions > 0 {
 				instructions = fmt.Sprintf("%.3f", float64(b.Instructions)/float64(a.Instructions))
-				x.value += ", instructions " + instructions
+				x.value += "\ninstructions " + instructions
 			}
 			if f := fault(r); f != "" {
 				x.fault = true
-				x.value += ", " + f
+				x.value += "\n" + f
 			} else if r.SameText() == "yes" {
 				x.value += ", same text"
 			}
-			x.tip = fmt.Sprintf("%s, %s: %s", x.label, x.detail, x.value)
+			x.tip = fmt.Sprintf("%s, %s: %s", x.label, x.detail, strings.ReplaceAll(x.value, "\n", ", "))
 			rows = append(rows, x)
 			same := r.SameText()
 			if same == "" {

@@ -40,8 +40,8 @@ func layoutRows(c *canvas, rows []row, top float64) rowsLayout {
 	l.left, l.right = 20, c.w-24
 	if !c.narrow() {
 		width = 290
-		l.left, l.right = 306, c.w-236
-		l.values = c.w - 224
+		l.left, l.right = 306, c.w-260
+		l.values = c.w - 248
 	}
 	y := top
 	for _, r := range rows {
@@ -50,9 +50,9 @@ func layoutRows(c *canvas, rows []row, top float64) rowsLayout {
 		l.tops = append(l.tops, y)
 		h := lineHeight * float64(len(label)+len(detail))
 		if c.narrow() {
-			h += lineHeight*float64(len(wrap(r.value, chars(width), 3))) + 24
+			h += lineHeight*float64(len(wrapLines(r.value, chars(width), 5))) + 24
 		} else {
-			h = max(h, lineHeight*float64(len(wrap(r.value, chars(c.w-l.values), 4))))
+			h = max(h, lineHeight*float64(len(wrapLines(r.value, chars(c.w-l.values), 5))))
 		}
 		y += h + 12
 	}
@@ -98,14 +98,14 @@ func (l *rowsLayout) draw(c *canvas, i int, r row) (y float64) {
 		class = "value muted"
 	}
 	if c.narrow() {
-		for _, s := range wrap(r.value, chars(c.w-8), 3) {
+		for _, s := range wrapLines(r.value, chars(c.w-8), 5) {
 			c.text(4, y, "start", class, s)
 			y += lineHeight
 		}
 		return y
 	}
 	v := top + 11
-	for _, s := range wrap(r.value, chars(c.w-l.values), 4) {
+	for _, s := range wrapLines(r.value, chars(c.w-l.values), 5) {
 		c.text(l.values, v, "start", class, s)
 		v += lineHeight
 	}
