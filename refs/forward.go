@@ -13,6 +13,11 @@ type Options struct {
 	// KV is the cache's type, which rounds the rows of K and V: F32, F16 or Q8_0.
 	// The zero value is F32.
 	KV gguf.Type
+	// Store, if set, takes RoundKV's place: it gives what the cache holds of the rows
+	// x of a layer's keys, or with values of its values. A caller that has the cache of
+	// a run under test gives that run's own rounding, after a look at it: rounding is
+	// not continuous, so two right implementations may store neighbours.
+	Store func(layer int, values bool, x []float64) ([]float64, error)
 	// Tap, if set, is shown every computed value in the order of
 	// docs/numerics.md section 12, all tokens at once.
 	Tap func(Node)
@@ -104,9 +109,9 @@ func (f *forward) all(tokens []int32) ([]float64, error) {
 			break
 		}
 
-		k, f.err = RoundKV(f.o.KV, k)
+		k, f.err = f.store(il, false, k)
 		if f.err == nil {
-			v, f.err = RoundKV(f.o.KV, v)
+			v, f.err = f.store(il, true, v)
 		}
 		f.tap(fmt.Sprintf("cache_k_l%d", il), "kv_store", k)
 		f.tap(fmt.Sprintf("cache_v_l%d", il), "kv_store", v)
@@ -142,6 +147,14 @@ func (f *forward) all(tokens []int32) ([]float64, error) {
 	}
 	f.tap("result_output", "mul_mat", logits)
 	return logits, nil
+}
+
+// store gives what the cache holds of x.
+func (f *forward) store(layer int, values bool, x []float64) ([]float64, error) {
+	if f.o.Store != nil {
+		return f.o.Store(layer, values, x)
+	}
+	return RoundKV(f.o.KV, x)
 }
 
 // ropeOf translates the file's parameters. With YaRN, llama.cpp hands the

@@ -2,6 +2,8 @@ package greedy
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -147,8 +149,8 @@ type group struct {
 	file    *gguf.File
 	m       *model.Model
 	tok     *tokenizer.Tokenizer
-	base    map[int][]int32 // tokens under the default setting, by prompt
-	wanted  map[string][][]float64
+	base    map[int][]int32        // tokens under the default setting, by prompt
+	wanted  map[string][][]float64 // logits by tokens and cache
 	problem error
 }
 
@@ -285,41 +287,80 @@ type step struct {
 	logits []float32
 }
 
+// text is one continuation.
+type text struct {
+	steps []step
+	// cache has the bytes of the keys and values of each layer, for all tokens but
+	// the last. nil where the cache rounds nothing.
+	cache [][2][]byte
+}
+
+func (t text) tokens() []int32 {
+	var ids []int32
+	for _, s := range t.steps {
+		ids = append(ids, s.token)
+	}
+	return ids
+}
+
 // generate continues a prompt greedily under a setting.
-func (g *group) generate(ctx context.Context, s setting, prompt, tokens int, watched bool) ([]step, error) {
+func (g *group) generate(ctx context.Context, s setting, prompt, tokens int, watched bool) (text, error) {
+	var t text
 	open := g.env.FastMetal
 	if watched {
 		open = g.env.Metal
 	}
 	b, err := open(2, metal.Options{Levers: s.levers})
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	defer b.Close()
 	if err := g.m.Hold(b); err != nil {
-		return nil, err
+		return t, err
 	}
 	ids := g.prompt(prompt)
 	ses, err := session.New(g.m, session.Options{Backends: []graph.Backend{b}, NCtx: len(ids) + tokens, KVType: g.kv,
 		FuseQKV: !s.levers.NoFuseQKV, FuseFFN: !s.levers.NoFuseFFN})
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	defer ses.Close()
-	var steps []step
-	for next := ids; len(steps) < tokens; {
+	for next := ids; len(t.steps) < tokens; {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return t, err
 		}
 		logits, err := ses.Eval(next)
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		st := step{argmax(logits), logits}
-		steps = append(steps, st)
+		t.steps = append(t.steps, st)
 		next = []int32{st.token}
 	}
-	return steps, nil
+	if g.kv != gguf.F32 {
+		t.cache, err = readCache(ses, g.m.NLayer)
+	}
+	return t, err
+}
+
+// readCache copies what a session has stored so far.
+func readCache(ses *session.Session, layers int) ([][2][]byte, error) {
+	var all [][2][]byte
+	for l := range layers {
+		kv, b := ses.Cache().Layer(l)
+		var sides [2][]byte
+		for i, side := range []struct {
+			buf   graph.Buffer
+			width int
+		}{{kv.K, kv.KWidth}, {kv.V, kv.VWidth}} {
+			sides[i] = make([]byte, ses.Pos()*kv.Type.RowBytes(side.width))
+			if err := b.ReadHost(side.buf, 0, sides[i]); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, sides)
+	}
+	return all, nil
 }
 
 func (g *group) prompt(i int) []int32 { return g.tok.Encode(prompts[i], tokenizer.Options{}) }
@@ -335,15 +376,42 @@ func argmax(x []float32) int32 {
 	return int32(best)
 }
 
-// reference gives the float64 model's logits before each of the tokens that
-// follow a prompt.
-func (g *group) reference(prompt []int32, tokens []int32) ([][]float64, error) {
-	all := append(append([]int32{}, prompt...), tokens[:len(tokens)-1]...)
-	key := fmt.Sprint(all)
+// reference gives the float64 model's logits before each token of a text. Rounding
+// to a cache's type is not continuous: a value that float32 arithmetic puts on the
+// other side of a tie is stored a step away, and the logits then move by more than
+// any arithmetic would. So each stored value is held against the reference's own,
+// within a rounding, and the reference goes on with what was stored.
+func (g *group) reference(prompt []int32, t text) ([][]float64, error) {
+	ids := t.tokens()
+	all := append(append([]int32{}, prompt...), ids[:len(ids)-1]...)
+	h := sha256.New()
+	fmt.Fprint(h, all)
+	for _, sides := range t.cache {
+		h.Write(sides[0])
+		h.Write(sides[1])
+	}
+	key := string(h.Sum(nil))
 	if rows, ok := g.wanted[key]; ok {
 		return rows, nil
 	}
-	rows, err := refs.Forward(g.file, all, refs.Options{KV: g.kv})
+	o := refs.Options{KV: g.kv}
+	if t.cache != nil {
+		o.Store = func(layer int, values bool, x []float64) ([]float64, error) {
+			side := 0
+			if values {
+				side = 1
+			}
+			stored, err := refs.Dequantize(g.kv, t.cache[layer][side], len(x))
+			if err == nil {
+				err = rounded(g.kv, stored, x)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("the cache of layer %d, %s: %w", layer, [...]string{"keys", "values"}[side], err)
+			}
+			return stored, nil
+		}
+	}
+	rows, err := refs.Forward(g.file, all, o)
 	if err != nil {
 		return nil, err
 	}
@@ -351,20 +419,41 @@ func (g *group) reference(prompt []int32, tokens []int32) ([][]float64, error) {
 	return g.wanted[key], nil
 }
 
+// errRounding is wrapped where a cache holds what no rounding makes of the value.
+var errRounding = errors.New("not the value rounded")
+
+// rounded checks that a cache of type t may hold stored for x: within half a step,
+// with arithmetic's part of the values' size. A step of f16 is 2^-10 of a value. One of
+// q8_0 is the largest of its block over 127, and as that is itself stored as f16 a
+// value may be off by 127 * 2^-11 of a step more.
+func rounded(t gguf.Type, stored, x []float64) error {
+	slack := 5e-5 * refs.RMS(x)
+	for i := range x {
+		allowed := math.Abs(x[i])*0x1p-11 + 0x1p-25
+		if t == gguf.Q8_0 {
+			largest := 0.0
+			for _, v := range x[i/32*32 : i/32*32+32] {
+				largest = max(largest, math.Abs(v))
+			}
+			allowed = (0.5 + 127*0x1p-11) * largest / 127
+		}
+		if d := math.Abs(stored[i] - x[i]); !(d <= allowed+slack) {
+			return fmt.Errorf("%w: element %d is %v, the reference's value %v: want it within %.3g", errRounding, i, stored[i], x[i], allowed+slack)
+		}
+	}
+	return nil
+}
+
 // logitsBound is how far a logit may be from the float64 model's, whose row of
-// logits is given, as a share of their size.
-//
-// With a cache of f32 nothing is rounded but float32 arithmetic: the worst of a few
-// thousand rows is near 5e-6, and 5e-5 allows for longer rows. A cache of f16 or
-// q8_0 rounds what it stores, and a value that float32 arithmetic puts on the other
-// side of a tie is stored a whole step away from the reference's. The contract of
-// the Metal path, 1e-3, covers f16 (the worst seen is 7e-4). A step of q8_0 is 16 times
-// one of f16 (1/127 against 2^-11); a value as often crosses a tie as its error fits
-// into a step, 16 times less, so the sum of many such moves grows by
-// 16/sqrt(16) = 4.
-func (g *group) logitsBound(row []float64) float64 {
-	share := map[gguf.Type]float64{gguf.F32: 5e-5, gguf.F16: 1e-3, gguf.Q8_0: 4e-3}[g.kv]
-	return share * max(1, refs.RMS(row))
+// logits is given, as a share of their size: the worst of many thousand rows is near
+// 7e-6, and 5e-5 allows for longer rows. (The contract of the Metal path is 1e-3.)
+func logitsBound(row []float64) float64 { return 5e-5 * max(1, refs.RMS(row)) }
+
+// tieBound is how far two settings' logits may be apart: what arithmetic moves and,
+// where the cache rounds, what a value stored a step away moves. The worst seen is
+// 7e-4 of the logits' size for f16, and 5e-3 for q8_0 with its 16 times larger steps.
+func (g *group) tieBound(row []float64) float64 {
+	return map[gguf.Type]float64{gguf.F32: 5e-5, gguf.F16: 1e-3, gguf.Q8_0: 1e-2}[g.kv] * max(1, refs.RMS(row))
 }
 
 // verify holds a run against the reference and against the default's text.
@@ -376,9 +465,9 @@ func (r *leverRun) verify(ctx context.Context) (harness.Result, error) {
 	res := harness.Passed()
 	tokens, ties := 0, 0
 	for _, p := range r.prompts {
-		steps, err := r.generate(ctx, r.setting, p, r.tokens, r.watched)
+		got, err := r.generate(ctx, r.setting, p, r.tokens, r.watched)
 		if err == nil {
-			err = r.baseline(ctx, p, r, steps)
+			err = r.baseline(ctx, p, r, got)
 		}
 		if ctx.Err() != nil {
 			return harness.Result{}, ctx.Err()
@@ -386,15 +475,15 @@ func (r *leverRun) verify(ctx context.Context) (harness.Result, error) {
 		if err != nil {
 			return harness.Failed("prompt %d: %v", p, err), nil
 		}
-		verdict, err := r.judge(p, steps, worst)
+		verdict, err := r.judge(p, got, worst)
 		if err != nil {
 			return harness.Result{}, err
 		}
-		tokens += len(steps)
+		tokens += len(got.steps)
 		if verdict.failure != "" {
 			fail := harness.Failed("prompt %d: %s", p, verdict.failure)
 			fail.Comparison = worst
-			fail.Details = []string{fmt.Sprintf("got:  %q", r.tok.Decode(tokensOf(steps))), fmt.Sprintf("want: %q", r.tok.Decode(r.base[p]))}
+			fail.Details = []string{fmt.Sprintf("got:  %q", r.tok.Decode(got.tokens())), fmt.Sprintf("want: %q", r.tok.Decode(r.base[p]))}
 			return fail, nil
 		}
 		if verdict.tie != "" {
@@ -408,29 +497,21 @@ func (r *leverRun) verify(ctx context.Context) (harness.Result, error) {
 }
 
 // baseline sees to it that the group has the default's text after a prompt.
-func (g *group) baseline(ctx context.Context, prompt int, r *leverRun, steps []step) error {
+func (g *group) baseline(ctx context.Context, prompt int, r *leverRun, t text) error {
 	if g.base[prompt] != nil {
 		return nil
 	}
-	if r.setting.name != "default" || len(steps) < newTokens {
+	if r.setting.name != "default" || len(t.steps) < newTokens {
 		first, err := newSetting(nil)
 		if err != nil {
 			return err
 		}
-		if steps, err = g.generate(ctx, first, prompt, newTokens, false); err != nil {
+		if t, err = g.generate(ctx, first, prompt, newTokens, false); err != nil {
 			return fmt.Errorf("under the default levers: %w", err)
 		}
 	}
-	g.base[prompt] = tokensOf(steps)
+	g.base[prompt] = t.tokens()
 	return nil
-}
-
-func tokensOf(steps []step) []int32 {
-	var ids []int32
-	for _, s := range steps {
-		ids = append(ids, s.token)
-	}
-	return ids
 }
 
 // verdict is what judge found; both empty for the very same text within the
@@ -439,17 +520,19 @@ type verdict struct{ failure, tie string }
 
 // judge compares one continuation. worst keeps the logit that is nearest to its
 // bound, or past it.
-func (g *group) judge(p int, steps []step, worst *harness.Comparison) (verdict, error) {
-	ids := tokensOf(steps)
-	prompt := g.prompt(p)
-	want, err := g.reference(prompt, ids)
+func (g *group) judge(p int, t text, worst *harness.Comparison) (verdict, error) {
+	ids := t.tokens()
+	want, err := g.reference(g.prompt(p), t)
+	if errors.Is(err, errRounding) {
+		return verdict{failure: err.Error()}, nil
+	}
 	if err != nil {
 		return verdict{}, err
 	}
 	var v verdict
 	parted := false
-	for i, st := range steps {
-		row, bound := want[i], g.logitsBound(want[i])
+	for i, st := range t.steps {
+		row, bound := want[i], logitsBound(want[i])
 		c, err := harness.Within(st.logits, row, bound)
 		if err != nil {
 			return v, err
@@ -464,13 +547,13 @@ func (g *group) judge(p int, steps []step, worst *harness.Comparison) (verdict, 
 		if base := g.base[p][i]; !parted && st.token != base {
 			parted = true
 			margin := math.Abs(row[base] - row[st.token])
-			text := fmt.Sprintf("token %d is %q, under the default levers %q: the reference's margin is %.3g, the bound %.3g",
-				i, g.tok.Decode(ids[i:i+1]), g.tok.Decode(g.base[p][i:i+1]), margin, bound)
-			if margin > bound {
-				v.failure = text
+			parting := fmt.Sprintf("token %d is %q, under the default levers %q: the reference's margin is %.3g, the bound %.3g",
+				i, g.tok.Decode(ids[i:i+1]), g.tok.Decode(g.base[p][i:i+1]), margin, g.tieBound(row))
+			if margin > g.tieBound(row) {
+				v.failure = parting
 				return v, nil
 			}
-			v.tie = text
+			v.tie = parting
 		}
 		// Whatever the path, the token is the reference's choice up to the bound.
 		best := row[0]

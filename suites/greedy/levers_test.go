@@ -1,7 +1,9 @@
 package greedy
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -93,53 +95,56 @@ func TestSettingsCoverPairs(t *testing.T) {
 	require.Len(t, names, 1+12+(12*11/2-3))
 }
 
-// planned is a group whose texts and reference are given.
-func planned(t *testing.T, base []int32, rows [][]float64, tokens ...[]int32) (*group, []int32) {
+// planned is a group whose reference is given.
+func planned(t *testing.T, base []int32, rows [][]float64, path text) *group {
 	f, err := suitetest.Models()[0].Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
 	tok, err := tokenizer.New(f)
 	require.NoError(t, err)
 	g := &group{kv: gguf.F16, tok: tok, base: map[int][]int32{0: base}, wanted: map[string][][]float64{}}
-	prompt := g.prompt(0)
-	for _, path := range tokens {
-		g.wanted[fmt.Sprint(append(append([]int32{}, prompt...), path[:len(path)-1]...))] = rows
-	}
-	return g, prompt
+	ids := path.tokens()
+	all := append(g.prompt(0), ids[:len(ids)-1]...)
+	key := sha256.Sum256([]byte(fmt.Sprint(all)))
+	g.wanted[string(key[:])] = rows
+	return g
 }
 
-func stepsOf(tokens []int32, rows [][]float64, off float64) []step {
-	var list []step
+func textOf(tokens []int32, rows [][]float64, off float64) text {
+	var t text
 	for i, id := range tokens {
 		var logits []float32
 		for _, x := range rows[i] {
 			logits = append(logits, float32(x+off))
 		}
-		list = append(list, step{id, logits})
+		t.steps = append(t.steps, step{id, logits})
 	}
-	return list
+	return t
 }
 
 // What a difference means depends on the reference's margin alone. The logits'
-// size is below 1, so the bound is 1e-3.
+// size is below 1, so logits may be off by 5e-5, and a tie of an f16 cache is 1e-3.
 func TestJudge(t *testing.T) {
-	rows := [][]float64{{0, 0.9, 0.2}, {0.5, 0.1, 0.4997}, {0.3, 0.1, 0.2}}
+	rows := [][]float64{{0, 0.9, 0.2}, {0.5, 0.1, 0.49997}, {0.3, 0.1, 0.2}}
+	far := [][]float64{rows[0], {0.5, 0.1, 0.4997}, rows[2]}
 	base := []int32{1, 0, 0}
 	for _, c := range []struct {
 		name         string
+		rows         [][]float64
 		tokens       []int32
 		off          float64
 		tie, failure string
 	}{
-		{name: "the same text", tokens: base},
-		{name: "the same text, logits within the bound", tokens: base, off: 0.9e-3},
-		{name: "the same text, logits past the bound", tokens: base, off: 1.1e-3, failure: "token 0: 3 values, worst at"},
-		{name: "a tie", tokens: []int32{1, 2, 0}, tie: "the reference's margin is 0.0003, the bound 0.001"},
-		{name: "a wrong token", tokens: []int32{1, 1, 0}, failure: "the reference's margin is 0.4, the bound 0.001"},
-		{name: "a wrong token after a tie", tokens: []int32{1, 2, 1}, failure: "whose reference logit is 0.2 below the largest: want at most 0.001"},
+		{name: "the same text", rows: rows, tokens: base},
+		{name: "the same text, logits within the bound", rows: rows, tokens: base, off: 4e-5},
+		{name: "the same text, logits past the bound", rows: rows, tokens: base, off: 6e-5, failure: "token 0: 3 values, worst at"},
+		{name: "a tie", rows: rows, tokens: []int32{1, 2, 0}, tie: "the reference's margin is 3e-05, the bound 0.001"},
+		{name: "a tie that this text's own cache does not make", rows: far, tokens: []int32{1, 2, 0}, failure: "whose reference logit is 0.0003 below the largest: want at most 5e-05"},
+		{name: "a wrong token", rows: rows, tokens: []int32{1, 1, 0}, failure: "the reference's margin is 0.4, the bound 0.001"},
+		{name: "a wrong token after a tie", rows: rows, tokens: []int32{1, 2, 1}, failure: "whose reference logit is 0.2 below the largest: want at most 5e-05"},
 	} {
-		g, _ := planned(t, base, rows, c.tokens)
-		v, err := g.judge(0, stepsOf(c.tokens, rows, c.off), &harness.Comparison{Index: -1})
+		path := textOf(c.tokens, c.rows, c.off)
+		v, err := planned(t, base, c.rows, path).judge(0, path, &harness.Comparison{Index: -1})
 		require.NoError(t, err)
 		require.Contains(t, v.failure, c.failure, c.name)
 		require.Equal(t, c.failure == "", v.failure == "", "%s: %s", c.name, v.failure)
@@ -154,10 +159,50 @@ func TestJudge(t *testing.T) {
 // has another choice.
 func TestJudgeWrongBaseline(t *testing.T) {
 	rows := [][]float64{{0, 0.9, 0.2}}
-	g, _ := planned(t, []int32{2}, rows, []int32{2})
-	v, err := g.judge(0, stepsOf([]int32{2}, rows, 0), &harness.Comparison{Index: -1})
+	path := textOf([]int32{2}, rows, 0)
+	v, err := planned(t, []int32{2}, rows, path).judge(0, path, &harness.Comparison{Index: -1})
 	require.NoError(t, err)
 	require.Contains(t, v.failure, "whose reference logit is 0.7 below the largest")
+}
+
+// What a cache may hold: either neighbour of a value near a tie, and no other.
+func TestRounded(t *testing.T) {
+	x := make([]float64, 32)
+	x[0], x[1] = 127, 10.5001 // a step of q8_0 is 1
+	hold := func(kv gguf.Type, v float64) error {
+		stored := append([]float64{}, x...)
+		stored[1] = v
+		return rounded(kv, stored, x)
+	}
+	require.NoError(t, hold(gguf.Q8_0, 11))
+	require.NoError(t, hold(gguf.Q8_0, 10))
+	require.ErrorIs(t, hold(gguf.Q8_0, 9), errRounding)
+	require.ErrorIs(t, hold(gguf.Q8_0, 12), errRounding)
+	require.ErrorIs(t, hold(gguf.Q8_0, math.NaN()), errRounding)
+	require.NoError(t, hold(gguf.F16, 10.5))
+	require.NoError(t, hold(gguf.F16, 10.50390625))
+	require.EqualError(t, hold(gguf.F16, 10.515625), "not the value rounded: element 1 is 10.515625, the reference's value 10.5001: want it within 0.00625")
+}
+
+// A cache that holds another value than the key's own is found where it lies.
+func TestPlantedCacheFault(t *testing.T) {
+	env := suitetest.Metal(t, nil)
+	env.Models = suitetest.Models()
+	fast(env)
+	g := &group{env: env, model: env.Models[0], weights: "f16", kv: gguf.Q8_0}
+	require.NoError(t, g.open())
+	s, err := newSetting(nil)
+	require.NoError(t, err)
+	got, err := g.generate(t.Context(), s, 0, 3, false)
+	require.NoError(t, err)
+	g.base[0] = got.tokens()
+	v, err := g.judge(0, got, &harness.Comparison{Index: -1})
+	require.NoError(t, err)
+	require.Empty(t, v.failure)
+	got.cache[2][1][34+5] ^= 8 // the fourth quant of the second block
+	v, err = g.judge(0, got, &harness.Comparison{Index: -1})
+	require.NoError(t, err)
+	require.Contains(t, v.failure, "the cache of layer 2, values: not the value rounded: element 35 is ")
 }
 
 // fast is the software device without its sanitizer.
