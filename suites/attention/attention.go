@@ -140,7 +140,7 @@ func list(tier suites.Tier) []metalcase.Case {
 			for _, s := range settings {
 				// Few cells of a window of many, and scores that only their differences make
 				// finite.
-				cases = append(cases, &metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 300, Spare: 229, Tokens: 1, Type: t, Levers: s},
+				cases = append(cases, &metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 300, Spare: 205, Tokens: 1, Type: t, Levers: s},
 					&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 99, Tokens: 1, Type: t, Peaks: true, Levers: s},
 					&metalcase.Attention{HD: hd, Heads: 4, HeadsKV: 2, NKV: 99, Tokens: 3, Type: t, Peaks: true, Levers: s})
 			}

@@ -194,7 +194,7 @@ func (c *Attention) plant(r *rand.Rand, q, keys []float32, pos []int32) {
 	}
 	if c.Peaks {
 		row := len(pos) - 1
-		for i, score := range []float64{95, 140, 110} { // the largest rises, then falls
+		for i, score := range []float64{95, 195, 100} { // the largest rises, then falls
 			for head := 0; head < c.Heads; head += group {
 				if cell := i*tile + 5; cell < c.NKV {
 					aim(cell, row, head, score)
