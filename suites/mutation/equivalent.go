@@ -15,8 +15,9 @@ type Known struct {
 	// stands for any number of lines.
 	Old []string `json:"old"`
 	New []string `json:"new"`
-	// Func is the function, for lines that stand in several.
-	Func string `json:"func,omitempty"`
+	// Nth says which of the file's lines that read as the first of Old is meant, from
+	// 1. It is left out where there is one.
+	Nth int `json:"nth,omitempty"`
 	// Kernel is a part of the entry point's name where only some are meant.
 	Kernel string `json:"kernel,omitempty"`
 	// Why says what makes it equivalent.
@@ -42,11 +43,23 @@ func parseKnown(name string, data []byte) ([]*Known, error) {
 }
 
 func (k *Known) matches(m *Mutant, kernel string) bool {
-	if k.File != m.File() || k.Func != "" && k.Func != m.Func || !strings.Contains(kernel, k.Kernel) {
+	if k.File != m.File() || !strings.Contains(kernel, k.Kernel) {
 		return false
 	}
-	_, before, after := m.lines()
-	return sameLines(k.Old, before) && sameLines(k.New, after)
+	first, before, after := m.lines()
+	if !sameLines(k.Old, before) || !sameLines(k.New, after) {
+		return false
+	}
+	nth, all := 0, 0
+	for i, line := range strings.Split(m.before, "\n") {
+		if bare(line) == bare(k.Old[0]) {
+			all++
+			if i+1 == first {
+				nth = all
+			}
+		}
+	}
+	return nth == k.Nth || all == 1 && k.Nth == 0
 }
 
 // sameLines compares lines without the blanks around them and the backslashes that

@@ -17,7 +17,7 @@ var Operators = []*Operator{
 	{Name: "drop_barrier", What: "leaves a barrier out", Race: true, find: dropBarrier},
 	{Name: "weaken_barrier", What: "a barrier for fewer threads or no memory", find: weakenBarrier},
 	{Name: "move_barrier", What: "a barrier changes places with the statement before or behind it", find: moveBarrier},
-	{Name: "off_by_one_bound", What: "the bound of a loop is a step more or less, that of another comparison, or of a min or max, one", find: offByOneBound},
+	{Name: "off_by_one_bound", What: "the bound of a comparison, or of a min or max, is one more or less, that of a loop by steps a step less", find: offByOneBound},
 	{Name: "off_by_one_index", What: "an index is one more or less", find: offByOneIndex},
 	{Name: "block_offset", What: "a pointer, or a member array of a block, is read one element further on, or its offset is left out", find: blockOffset},
 	{Name: "swap_fields", What: "two fields of a struct change places", find: swapFields},

@@ -30,8 +30,9 @@ func comparison(op string) bool {
 }
 
 // offByOneBound: the right side of comparisons of integers, and the second
-// argument of min and max. A loop that moves by more than one at a time gets a
-// bound that is a step away: a nearer one often means the same.
+// argument of min and max. A loop that moves by more than one at a time ends a step
+// early: a nearer bound often means the same, and so does a step more where the
+// loop's body looks at the bound too.
 func offByOneBound(c *cursor) {
 	var bound ast.Expr
 	step := "1"
@@ -54,8 +55,12 @@ func offByOneBound(c *cursor) {
 		}
 	}
 	if bound != nil {
-		c.replace(bound, "(", bound, " + ("+step+"))")
-		c.replace(bound, "(", bound, " - ("+step+"))")
+		if step == "1" {
+			c.replace(bound, "(", bound, " + 1)")
+		} else {
+			step = "(" + step + ")"
+		}
+		c.replace(bound, "(", bound, " - "+step+")")
 	}
 }
 

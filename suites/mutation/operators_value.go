@@ -38,7 +38,7 @@ func swapOperands(c *cursor) {
 func changeConstant(c *cursor) {
 	switch n := c.node.(type) {
 	case *ast.IntLit:
-		if c.inAttribute() || c.anyLane() {
+		if x, ok := c.up(0).(*ast.BinaryExpr); c.inAttribute() || ok && anyLane(x) {
 			return
 		}
 		suffix := ""
@@ -73,11 +73,11 @@ func changeConstant(c *cursor) {
 	}
 }
 
-// anyLane reports whether the node is compared with the lane to choose one: values
-// that were reduced are the same in every lane, so that any will do.
-func (c *cursor) anyLane() bool {
-	x, ok := c.up(0).(*ast.BinaryExpr)
-	return ok && (x.Op == "==" || x.Op == "!=") && (name(x.X) == "lane" || name(x.Y) == "lane")
+// anyLane reports whether a comparison chooses one lane by its number, to store what
+// was reduced: that is the same in every lane, so that any will do, and all.
+func anyLane(x *ast.BinaryExpr) bool {
+	number := func(n ast.Expr) bool { _, ok := n.(*ast.IntLit); return ok }
+	return x.Op == "==" && (name(x.X) == "lane" && number(x.Y) || name(x.Y) == "lane" && number(x.X))
 }
 
 // longer reports whether the node is in the length of a variable: a longer one is
@@ -233,7 +233,9 @@ func dropPredicate(c *cursor) {
 	switch n := c.node.(type) {
 	case *ast.IfStmt:
 		if n.Cond != nil && !n.Constexpr {
-			c.replace(n.Cond, "true")
+			if x, ok := plain(n.Cond).(*ast.BinaryExpr); !ok || !anyLane(x) {
+				c.replace(n.Cond, "true")
+			}
 			c.replace(n.Cond, "false")
 		}
 	case *ast.CondExpr:
@@ -242,7 +244,9 @@ func dropPredicate(c *cursor) {
 	case *ast.BinaryExpr:
 		if n.Op == "&&" || n.Op == "||" {
 			c.replace(n, n.X)
-			c.replace(n, n.Y)
+			if x, ok := plain(n.X).(*ast.BinaryExpr); !ok || !anyLane(x) {
+				c.replace(n, n.Y)
+			}
 		}
 	}
 }
@@ -250,7 +254,7 @@ func dropPredicate(c *cursor) {
 var otherComparisons = map[string][]string{"<": {"<=", ">="}, "<=": {"<", ">"}, ">": {">=", "<="}, ">=": {">", "<"}, "==": {"!="}, "!=": {"=="}}
 
 func changeComparison(c *cursor) {
-	if n, ok := c.node.(*ast.BinaryExpr); ok {
+	if n, ok := c.node.(*ast.BinaryExpr); ok && !anyLane(n) {
 		for _, op := range otherComparisons[n.Op] {
 			c.operator(n.OpPos, op)
 		}
