@@ -46,8 +46,8 @@ func mayDepend(p, q string) bool {
 		return true
 	case within(q, "refs/models"):
 		return within(p, "refs/models") // besides cmd
-	case p == "suites/safety" && q == "metal/mtl/soft/san":
-		return true // the findings that its cases are judged by; the device comes from cmd
+	case (p == "suites/safety" || p == "suites/mutation") && q == "metal/mtl/soft/san":
+		return true // the findings that their cases are judged by; the device comes from cmd
 	case p == "metal/metaltest" && within(q, "metal/mtl/soft"):
 		return true // a helper of users' tests of kernels: nothing of the product may import it, or its device
 	case p == "suites/suitetest" && within(q, "metal/mtl/soft"):
