@@ -98,3 +98,12 @@ func TestSpread(t *testing.T) {
 	require.Equal(t, files, first)
 	require.Empty(t, spread(nil, 1))
 }
+
+// docs/mutation.md explains every operator in the words of the code.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/mutation.md")
+	require.NoError(t, err)
+	for _, op := range Operators {
+		require.Contains(t, string(page), fmt.Sprintf("| `%s` | %s", op.Name, op.What))
+	}
+}
