@@ -22,6 +22,9 @@
 // listed with their reason in equivalent.json, and count for nothing. The last
 // case is the tally of the kernel families.
 //
+// Mutants run on devices with a sanitizer only: on a GPU one may write anywhere and
+// never end.
+//
 // The sample depends on the seed alone. A run is bounded by the number of mutants
 // and, for each, by the work of the cases that it runs.
 package mutation
@@ -149,8 +152,8 @@ func (r *run) ready(ctx context.Context) error {
 // operator judges the sampled mutants of one operator.
 func (r *run) operator(ctx context.Context, index, count int) (harness.Result, error) {
 	op := Operators[index]
-	if op.Race && !r.env.Device.Checked {
-		return harness.Result{Outcome: harness.Skipped, Reason: fmt.Sprintf("device %s has no sanitizer to find a race", r.env.Device.Name)}, nil
+	if !r.env.Device.Checked {
+		return harness.Result{Outcome: harness.Skipped, Reason: fmt.Sprintf("mutants race and write anywhere: want a device with a sanitizer, not %s", r.env.Device.Name)}, nil
 	}
 	if err := r.ready(ctx); err != nil {
 		return harness.Result{}, err
@@ -183,15 +186,16 @@ func (r *run) operator(ctx context.Context, index, count int) (harness.Result, e
 			family = &tally{}
 			r.families[fate.family] = family
 		}
+		known := r.equivalent(m, fate.kernel)
 		switch {
 		case fate.noticed:
 			all.noticed++
 			family.noticed++
 			by[fate.by]++
-		case r.equivalent(m, fate.kernel) != nil:
+		case known != nil:
 			all.equivalent++
 			family.equivalent++
-			details = append(details, m.Diff(fate.kernel, "equivalent: "+r.equivalent(m, fate.kernel).Why)...)
+			details = append(details, m.Diff(fate.kernel, "equivalent: "+known.Why)...)
 		default:
 			all.survived++
 			family.survived++
