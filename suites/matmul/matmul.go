@@ -139,7 +139,8 @@ func list(tier suites.Tier) []metalcase.Case {
 			k = 36
 			cases = append(cases, &metalcase.MulMat{Type: t, M: 9, N: 1, K: 164}, &metalcase.MulMat{Type: t, M: 9, N: 3, K: 164})
 		}
-		cases = append(cases, &metalcase.MulMat{Type: t, M: 66, N: 33, K: k})
+		cases = append(cases, &metalcase.MulMat{Type: t, M: 66, N: 33, K: k}, &metalcase.MulMat{Type: t, M: 127, N: 33, K: k},
+			&metalcase.MulMat{Type: t, M: 64, N: 63, K: k}, &metalcase.MulMat{Type: t, M: 64, N: 32, K: k, Bias: true})
 	}
 	return metalcase.Distinct(append(cases,
 		&metalcase.MulMat{Type: gguf.Q4_K, M: 4, N: 1, K: 96}, // refused: not whole blocks
