@@ -65,10 +65,20 @@ func offByOneBound(c *cursor) {
 }
 
 // floating guesses whether a call is one of floats: by the declaration that it
-// initialises, the literals in it and the operations in it.
-func floating(c *cursor, n ast.Expr) bool {
+// initialises, the literals in it, the operations in it, and the variables that its
+// arguments are or begin with.
+func floating(c *cursor, n *ast.CallExpr) bool {
 	if v, ok := c.up(0).(*ast.VarDecl); ok && isFloat(v.Type) {
 		return true
+	}
+	for _, a := range n.Args {
+		x := plain(a)
+		if i, ok := x.(*ast.IndexExpr); ok {
+			x = i.X
+		}
+		if own := name(x); own != "" && c.fn != nil && len(c.declared(func(n string, t ast.Type) bool { return n == own && isFloat(t) })) > 0 {
+			return true
+		}
 	}
 	return contains(c.u, n, func(x ast.Node) bool {
 		switch x := x.(type) {
@@ -81,12 +91,14 @@ func floating(c *cursor, n ast.Expr) bool {
 	})
 }
 
-// isFloat reports whether a type is spelled float.
+// isFloat reports whether a type, or what it points to, is spelled float.
 func isFloat(t ast.Type) bool {
 	switch t := t.(type) {
 	case *ast.QualifiedType:
 		return isFloat(t.Elem)
 	case *ast.ArrayType:
+		return isFloat(t.Elem)
+	case *ast.PointerType:
 		return isFloat(t.Elem)
 	case *ast.BasicType:
 		return t.Kind == ast.Float
