@@ -27,6 +27,7 @@ type FusedQKV struct {
 	Factors            bool
 	Yarn               bool    // positions scaled by 4, by YaRN, which stretches the vectors too
 	Eps                float32 // of the norm; 0 is 1e-6
+	ValueHD            int     // of a value head; 0 is HD
 }
 
 // ID implements [Case].
@@ -49,10 +50,15 @@ func (c *FusedQKV) ID() (string, []harness.Param) {
 	if c.Eps != 0 {
 		p = append(p, harness.P("eps", c.Eps))
 	}
+	if c.ValueHD != 0 {
+		p = append(p, harness.P("value_hd", c.ValueHD))
+	}
 	return c.op().String(), p
 }
 
 func (c *FusedQKV) eps() float32 { return cmp.Or(c.Eps, 1e-6) }
+
+func (c *FusedQKV) valueHD() int { return cmp.Or(c.ValueHD, c.HD) }
 
 func (c *FusedQKV) op() graph.Op {
 	if c.Norm {
@@ -81,7 +87,8 @@ func (c *FusedQKV) Refusal() string {
 // Build implements [Case].
 func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 	qRows, kvRows := c.HD*c.Heads, c.HD*c.HeadsKV
-	rows := qRows + 2*kvRows
+	vRows := c.valueHD() * c.HeadsKV
+	rows := qRows + kvRows + vRows
 	inDim := (c.K + c.Type.BlockSize() - 1) / c.Type.BlockSize() * c.Type.BlockSize()
 	data, err := weights(r, c.Type, inDim, rows)
 	if err != nil {
@@ -102,17 +109,17 @@ func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 	if factors != nil {
 		n.Factors = vector("rope_freqs.weight", factors)
 	}
-	cacheWidth := (kvRows + c.Cache.BlockSize() - 1) / c.Cache.BlockSize() * c.Cache.BlockSize()
-	kBytes, kOld, err := stored(c.Cache, activations(r, cacheWidth, c.Cells))
+	whole := func(n int) int { return (n + c.Cache.BlockSize() - 1) / c.Cache.BlockSize() * c.Cache.BlockSize() }
+	kBytes, kOld, err := stored(c.Cache, activations(r, whole(kvRows), c.Cells))
 	if err != nil {
 		return nil, err
 	}
-	vBytes, vOld, err := stored(c.Cache, activations(r, cacheWidth, c.Cells))
+	vBytes, vOld, err := stored(c.Cache, activations(r, whole(vRows), c.Cells))
 	if err != nil {
 		return nil, err
 	}
 	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes([]int32{int32(c.Pos)})}, Cache: &Cache{
-		KV: graph.KV{Type: c.Cache, Capacity: c.Cells, KWidth: kvRows, VWidth: kvRows}, K: kBytes, V: vBytes}}
+		KV: graph.KV{Type: c.Cache, Capacity: c.Cells, KWidth: kvRows, VWidth: vRows}, K: kBytes, V: vBytes}}
 	var bias, norm []float32
 	if c.Bias {
 		bias = activations(r, rows, 1)
@@ -141,12 +148,12 @@ func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 	}
 	kAll, vAll := append([]float64(nil), kOld...), append([]float64(nil), vOld...)
 	copy(kAll[c.Pos*kvRows:], kRow)
-	copy(vAll[c.Pos*kvRows:], vRow)
-	terms, at := all.terms*f.factor, c.Pos*kvRows
+	copy(vAll[c.Pos*vRows:], vRow)
+	terms, at, vAt := all.terms*f.factor, c.Pos*kvRows, c.Pos*vRows
 	p.Results = []Result{
 		{Type: gguf.F32, Want: q, K: float64(c.K), Terms: []float64{terms}},
 		{Place: Keys, Type: c.Cache, Want: kAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, kAll, k, at), From: at, To: at + kvRows},
-		{Place: Values, Type: c.Cache, Want: vAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, vAll, v, at), From: at, To: at + kvRows},
+		{Place: Values, Type: c.Cache, Want: vAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, vAll, v, vAt), From: vAt, To: vAt + vRows},
 	}
 	p.Edges = c.edges(all, f, q, kAll, vAll, kOld, vOld)
 	return p, nil
@@ -221,7 +228,6 @@ func nearMiddle(x float64) bool { return math.Abs(x-math.Floor(x)-0.5) < 1.0/64 
 // the steps that follow out of the result.
 func (c *FusedQKV) edges(all *matProduct, f *fusedReference, q, k, v, kOld, vOld []float64) []Edge {
 	var list []Edge
-	at := c.Pos * c.HD * c.HeadsKV
 	// moved compares a faulty product with the right one where it moves the output.
 	moved := func(what string, n int, y []float64) {
 		q2, _, _ := f.forward(y)
@@ -253,8 +259,12 @@ func (c *FusedQKV) edges(all *matProduct, f *fusedReference, q, k, v, kOld, vOld
 			if result == 0 {
 				continue
 			}
-			from := at + h*c.HD
-			i, by := farthest(pair[0][from:from+c.HD], pair[1][from:from+c.HD])
+			hd := c.HD
+			if Place(result) == Values {
+				hd = c.valueHD()
+			}
+			from := c.Pos*hd*c.HeadsKV + h*hd
+			i, by := farthest(pair[0][from:from+hd], pair[1][from:from+hd])
 			list = append(list, Edge{What: "not storing " + placeNames[result] + " head", N: h, Result: result, At: from + i, By: by})
 		}
 	}
