@@ -309,3 +309,25 @@ func TestDequantizeAgainstExact(t *testing.T) {
 		near(t, kind.String(), got, expected, func(int) float64 { return 3 * 3 * unit })
 	}
 }
+
+// A bias of the output matrix, which some qwen2 files have, moves each logit by its
+// element.
+func TestForwardAddsTheOutputBias(t *testing.T) {
+	f, err := models.Open("tiny-qwen2-f16")
+	require.NoError(t, err)
+	plain, err := refs.Forward(f, []int32{7, 300}, refs.Options{})
+	require.NoError(t, err)
+	bias := make([]float32, 4096)
+	for i := range bias {
+		bias[i] = float32(i%17) / 8
+	}
+	biased := gguf.File{Path: f.Path, KVs: f.KVs, Tensors: append(append([]gguf.Tensor(nil), f.Tensors...),
+		gguf.Tensor{Name: "output.bias", Type: gguf.F32, Dims: []int{4096}, Data: exact.Bytes(bias)})}
+	got, err := refs.Forward(&biased, []int32{7, 300}, refs.Options{})
+	require.NoError(t, err)
+	for r := range plain {
+		for i, v := range plain[r] {
+			require.Equal(t, v+float64(bias[i]), got[r][i])
+		}
+	}
+}

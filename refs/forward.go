@@ -146,7 +146,11 @@ func (f *forward) all(tokens []int32) ([]float64, error) {
 		return nil, err
 	}
 	f.tap("result_output", "mul_mat", logits)
-	return logits, nil
+	if f.find("output.bias") != nil {
+		logits = Add(logits, f.vector("output.bias"))
+		f.tap("result_output", "add", logits)
+	}
+	return logits, f.err
 }
 
 // store gives what the cache holds of x.

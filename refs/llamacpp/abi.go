@@ -145,6 +145,7 @@ type functions struct {
 	LlamaGetLogitsIth         func(c unsafe.Pointer, i int32) *float32                                                  `c:"llama llama_get_logits_ith"`
 	LlamaGetMemory            func(c unsafe.Pointer) unsafe.Pointer                                                     `c:"llama llama_get_memory"`
 	LlamaMemoryClear          func(m unsafe.Pointer, data bool)                                                         `c:"llama llama_memory_clear"`
+	LlamaMemorySeqRm          func(m unsafe.Pointer, seq, from, to int32) bool                                          `c:"llama llama_memory_seq_rm"`
 	LlamaSamplerInitGreedy    func() unsafe.Pointer                                                                     `c:"llama llama_sampler_init_greedy"`
 	LlamaSamplerSample        func(s, c unsafe.Pointer, i int32) int32                                                  `c:"llama llama_sampler_sample"`
 	LlamaSamplerFree          func(s unsafe.Pointer)                                                                    `c:"llama llama_sampler_free"`

@@ -128,6 +128,23 @@ func (c *Context) Reset() {
 	}
 }
 
+// Truncate drops the cells from position pos on.
+func (c *Context) Truncate(pos int) error {
+	switch {
+	case c.ptr == nil:
+		return errClosed
+	case c.failed:
+		return fmt.Errorf("an evaluation of this context failed: Reset it first")
+	case pos < 0 || pos > c.pos:
+		return fmt.Errorf("truncate to position %d: want 0 to %d", pos, c.pos)
+	}
+	if pos < c.pos && !c.m.lib.fn.LlamaMemorySeqRm(c.m.lib.fn.LlamaGetMemory(c.ptr), 0, int32(pos), -1) {
+		return fmt.Errorf("llama.cpp can't drop the positions from %d on", pos)
+	}
+	c.pos = pos
+	return nil
+}
+
 // Eval appends tokens to the sequence and gives the logits of every one of
 // them, [token][vocabulary].
 func (c *Context) Eval(tokens []int32) ([]float32, error) {

@@ -334,6 +334,13 @@ func TestOracleLogits(t *testing.T) {
 		last, err := c.EvalLast(goldenTokens(tc.n))
 		require.NoError(t, err)
 		require.Equal(t, logits[len(logits)-len(last):], last)
+		// And after a step back.
+		require.ErrorContains(t, c.Truncate(tc.n+1), "want 0 to")
+		require.NoError(t, c.Truncate(tc.n/2))
+		require.Equal(t, tc.n/2, c.Pos())
+		again, err := c.EvalLast(goldenTokens(tc.n)[tc.n/2:])
+		require.NoError(t, err)
+		require.Equal(t, last, again)
 		_, err = c.Eval(goldenTokens(321 - tc.n))
 		require.ErrorContains(t, err, "the context has room for 320")
 		_, err = c.EvalLast([]int32{4096})

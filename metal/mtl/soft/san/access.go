@@ -2,6 +2,7 @@ package san
 
 import (
 	"math/bits"
+	"slices"
 
 	"minfer/metal/msl/ir"
 )
@@ -30,10 +31,14 @@ func (w *Worker) Access(sg int, a *Access) {
 	if a.Matrix && a.Kind == Read && a.Off == nil && o.Space == ir.Threadgroup && w.matrixLoad(s, a, origin) {
 		return
 	}
-	if a.rowable() {
+	if a.Matrix && a.Kind == Write && !slices.Contains(w.matrixStores, int32(a.Pos)) {
+		w.matrixStores = append(w.matrixStores, int32(a.Pos))
+	}
+	load := a.Matrix && a.Kind == Read
+	if a.rowable() && !load {
 		m = w.rows(s, a, origin)
 	}
-	if a.Count == 1 && n <= 4 && !widened && m != 0 {
+	if a.Count == 1 && n <= 4 && !widened && !load && m != 0 {
 		switch {
 		case a.Kind == Read:
 			m = w.readWords(s, a, origin, m)
@@ -260,7 +265,13 @@ func (w *Worker) cells(s *shadow, p *page, a *Access, i, end, at, start, lane in
 		}
 		c := &p.cells[i]
 		if c.w >= s.gen || p.atomic {
-			w.checkRead(s, p, i, key, lanes, at)
+			readers := lanes
+			if a.Matrix && !slices.Contains(w.matrixStores, c.wpos) {
+				// Any lane may be the one that reads this element. A matrix that is stored
+				// and loaded back stays with its lanes.
+				readers = ^uint32(0)
+			}
+			w.checkRead(s, p, i, key, readers, at)
 		}
 		switch {
 		case c.r == key && c.rpos == pos:

@@ -20,9 +20,11 @@ type Worker struct {
 	unit  int // bytes of a granule in it
 	// accesses counts accesses, for lastRace.
 	accesses uint64
-	lastRace lastRace
-	poison   []uint64   // threadgroup memory, one bit a byte
-	lanes    [][]uint32 // private memory by simdgroup: for each byte the lanes that did not write it
+	// matrixStores are the places of simdgroup-matrix stores.
+	matrixStores []int32
+	lastRace     lastRace
+	poison       []uint64   // threadgroup memory, one bit a byte
+	lanes        [][]uint32 // private memory by simdgroup: for each byte the lanes that did not write it
 
 	written []*bitmap           // by Object.buf
 	last    []map[int]*lastPage // by Object.buf, outputs only
