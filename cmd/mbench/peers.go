@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/tw"
@@ -23,31 +26,51 @@ import (
 
 const peersUsage = `
 mbench peers measures llama.cpp and this engine on the same file with the same
-threads, interleaved in one run. llama.cpp takes part as it comes, and on the
-path whose bits this engine reproduces. Its threads spin while they wait for each
-other: on a machine that is busy with other work, give it fewer --threads.
+threads, interleaved in one run. llama.cpp takes part as it comes, with its fused
+attention, and on the path whose bits this engine reproduces; the best of these is
+what is compared with. Its threads spin while they wait for each other: on a machine
+that is busy with other work, give it fewer --threads.
 
-usage: mbench peers --llama DIR [--model FILE] [flags]
+Several models, numbers of threads, prefills and depths make a test each. --records
+keeps what each model and number of threads gave, and --show only shows what is there.
+
+usage: mbench peers --llama DIR [--model FILE]... [flags]
+       mbench peers --show --records DIR
 `
 
 // peersCommand is the command `mbench peers`.
 func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error) {
-	var llama, variant, path, cache, format string
+	var llama, variant, cache, format, folder string
+	var paths []string
+	var show bool
 	o := peers.Options{}
 	set := cli.Flags(s, "mbench peers", peersUsage)
 	set.StringVar(&llama, "llama", "", "directory of llama.cpp's shared libraries (also MINFER_LLAMA_LIB)")
 	set.StringVar(&variant, "llama-variant", "", "which libggml-cpu of that directory; the best for this processor without it")
-	set.StringVar(&path, "model", "", "GGUF file; the embedded model without it")
+	set.StringArrayVar(&paths, "model", nil, "GGUF file, also several times; the embedded model without it")
 	set.StringVar(&cache, "cache-type", "f16", "KV cache type: f16 or f32")
-	set.IntVar(&o.Threads, "threads", 0, "threads of both; 0 is one per core")
-	set.IntVar(&o.Prompt, "pp", 128, "tokens of a prefill")
+	set.IntSliceVar(&o.Threads, "threads", []int{0}, "threads of both; 0 is one per core")
+	set.IntSliceVar(&o.Prompts, "pp", []int{128}, "tokens of a prefill; 0 for none")
 	set.IntVar(&o.Generate, "tg", 32, "tokens of a decode")
-	set.IntVar(&o.Depth, "depth", 0, "cells in the cache before the decode")
-	set.IntVar(&o.Rounds, "reps", 5, "rounds")
+	set.IntSliceVar(&o.Depths, "depth", []int{0}, "cells in the cache before a decode; -1 for no decode")
+	set.IntVar(&o.Rounds, "reps", 5, "rounds, at most")
+	set.DurationVar(&o.Time, "time", 0, "time of a test after which no round starts, once there are three; 0 for no limit")
 	set.Uint64Var(&o.Seed, "seed", 1, "seed of the order")
-	set.StringVar(&format, "format", "table", "table or json")
+	set.StringVar(&format, "format", "table", "table, markdown or json")
+	set.StringVar(&folder, "records", "", "folder for a file of each record, peers-MODEL-THREADSt.json")
+	set.BoolVar(&show, "show", false, "measure nothing: show the records of that folder")
 	if err := cli.Parse(set, args, 0, 0); err != nil {
 		return 0, err
+	}
+	if !slices.Contains([]string{"table", "markdown", "json"}, format) {
+		return 0, fmt.Errorf("unknown format %q: want table, markdown or json", format)
+	}
+	if show {
+		records, err := readPeers(folder)
+		if err != nil {
+			return 0, err
+		}
+		return harness.ExitHeld, writePeers(s.Stdout, format, records)
 	}
 	levers, err := lever.Parse(s.Environ)
 	if err != nil {
@@ -56,13 +79,8 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	if llama == "" {
 		llama = levers.LlamaLib
 	}
-	switch {
-	case llama == "":
+	if llama == "" {
 		return 0, errors.New("peers: --llama DIR is needed: the directory of llama.cpp's shared libraries")
-	case o.Prompt < 1 || o.Generate < 1 || o.Depth < 0 || o.Rounds < 1:
-		return 0, fmt.Errorf("peers: --pp %d --tg %d --depth %d --reps %d: want at least 1 (depth: 0)", o.Prompt, o.Generate, o.Depth, o.Rounds)
-	case format != "table" && format != "json":
-		return 0, fmt.Errorf("unknown format %q: want table or json", format)
 	}
 	if levers.CacheType != "" && !set.Changed("cache-type") {
 		cache = levers.CacheType
@@ -70,8 +88,18 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	if o.KVType, err = gguf.ParseType(cache); err != nil {
 		return 0, fmt.Errorf("--cache-type %q: want f16 or f32", cache)
 	}
-	if o.Threads == 0 {
-		o.Threads = cli.DefaultThreads()
+	for i, n := range o.Threads {
+		if n == 0 {
+			o.Threads[i] = cli.DefaultThreads()
+		}
+	}
+	o.Prompts = slices.DeleteFunc(o.Prompts, func(n int) bool { return n == 0 })
+	o.Depths = slices.DeleteFunc(o.Depths, func(n int) bool { return n == -1 })
+	if err := o.Check(); err != nil {
+		return 0, fmt.Errorf("peers: %w", err)
+	}
+	if len(o.Prompts)+len(o.Depths) == 0 {
+		return 0, errors.New("peers: --pp 0 --depth -1: want a prefill or a decode")
 	}
 	if variant == "" {
 		variant = bestVariant()
@@ -80,7 +108,8 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	if err != nil {
 		return 0, err
 	}
-	if o.Path = path; path == "" {
+	o.Backend = device.New
+	if len(paths) == 0 {
 		temp, err := os.MkdirTemp("", "mbench-")
 		if err != nil {
 			return 0, err
@@ -90,8 +119,13 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 		if err != nil {
 			return 0, err
 		}
-		o.Path = filepath.Join(temp, filepath.Base(f.Path))
-		if err := os.WriteFile(o.Path, f.Parts[0].Data, 0o644); err != nil {
+		paths = []string{filepath.Join(temp, filepath.Base(f.Path))}
+		if err := os.WriteFile(paths[0], f.Parts[0].Data, 0o644); err != nil {
+			return 0, err
+		}
+	}
+	if folder != "" {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return 0, err
 		}
 	}
@@ -99,34 +133,99 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	if err != nil {
 		return 0, err
 	}
-	if o.Backend, err = device.New(o.Threads); err != nil {
-		return 0, err
+	var records []*peers.Record
+	var ended error
+	for _, o.Path = range paths {
+		ended = peers.Run(ctx, lib, o, func(rec *peers.Record) error {
+			rec.Model = filepath.Base(o.Path)
+			rec.Provenance = cli.Provenance(s, "mbench", append([]string{"peers"}, args...), device.Name)
+			rec.Provenance.Oracle = cli.Describe(lib)
+			records = append(records, rec)
+			if folder != "" {
+				if err := writeTo(s.Stdout, peersFile(folder, rec), func(w io.Writer) error { return writePeers(w, "json", []*peers.Record{rec}) }); err != nil {
+					return err
+				}
+				fmt.Fprintf(s.Stderr, "mbench: %s, %d threads: done\n", rec.Model, rec.Threads)
+			}
+			return nil
+		})
+		if ended != nil {
+			break
+		}
 	}
-	if c, ok := o.Backend.(io.Closer); ok {
-		defer c.Close()
+	if len(records) > 0 {
+		ended = errors.Join(writePeers(s.Stdout, format, records), ended)
 	}
-	rec, interrupted := peers.Run(ctx, lib, o)
-	if interrupted != nil && (!errors.Is(interrupted, context.Canceled) || rec == nil || len(rec.Rows) == 0) {
-		return 0, interrupted
+	if ended != nil {
+		return 0, ended
 	}
-	rec.Model = filepath.Base(o.Path)
-	rec.Provenance = cli.Provenance(s, "mbench", append([]string{"peers"}, args...), device.Name)
-	rec.Provenance.Oracle = cli.Describe(lib)
-	if format == "json" {
-		enc := json.NewEncoder(s.Stdout)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(rec)
-	} else {
-		err = peersTable(s.Stdout, rec)
+	code := harness.ExitHeld
+	for _, rec := range records {
+		if !rec.Agree {
+			fmt.Fprintf(s.Stderr, "mbench: %s: the logits differ from llama.cpp's: %s, NMSE %.2g: the rates do not count\n", rec.Model, rec.Check, float64(rec.Check.NMSE))
+			code = harness.ExitFailed
+		}
 	}
-	if err := errors.Join(err, interrupted); err != nil {
-		return 0, err
+	return code, nil
+}
+
+// peersFile is a record's file in a folder.
+func peersFile(folder string, rec *peers.Record) string {
+	name := strings.TrimSuffix(strings.TrimPrefix(rec.Model, "synth-"), ".gguf")
+	return filepath.Join(folder, fmt.Sprintf("peers-%s-%dt.json", name, rec.Threads))
+}
+
+// readPeers reads the records of a folder.
+func readPeers(folder string) ([]*peers.Record, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "peers-*.json"))
+	if err != nil {
+		return nil, err
 	}
-	if !rec.Agree {
-		fmt.Fprintf(s.Stderr, "mbench: the logits differ from llama.cpp's: %s, NMSE %.2g: the rates do not count\n", rec.Check, float64(rec.Check.NMSE))
-		return harness.ExitFailed, nil
+	if folder == "" || len(files) == 0 {
+		return nil, fmt.Errorf("--records %q: no peers-*.json there to --show", folder)
 	}
-	return harness.ExitHeld, nil
+	var records []*peers.Record
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		rec := &peers.Record{}
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields()
+		if err := d.Decode(rec); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if rec.Check == nil {
+			return nil, fmt.Errorf("%s: a record without a check", file)
+		}
+		records = append(records, rec)
+	}
+	return records, nil
+}
+
+// writePeers writes records in a format.
+func writePeers(w io.Writer, format string, records []*peers.Record) error {
+	switch format {
+	case "json":
+		for _, rec := range records {
+			enc := json.NewEncoder(w)
+			enc.SetIndent("", "  ")
+			if err := enc.Encode(rec); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "markdown":
+		_, err := io.WriteString(w, peers.Markdown(records))
+		return err
+	}
+	for _, rec := range records {
+		if err := peersTable(w, rec); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bestVariant is the fastest of llama.cpp's CPU libraries for this processor.
@@ -141,26 +240,28 @@ func peersTable(w io.Writer, rec *peers.Record) error {
 	fmt.Fprintf(w, "%s, %d bytes of weights a token, KV %s, %d threads\n%s; %s\n%s\n", rec.Model, rec.Weights, rec.KV, rec.Threads,
 		rec.Provenance.Host, rec.Provenance.Device, rec.Provenance.Oracle)
 	table := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off))
-	table.Header("test", "side", "tokens/s", "spread", "of best llama.cpp", "of read rate", "n")
+	table.Header("test", "side", "tokens/s", "spread", "of best llama.cpp", "of the limit", "n")
 	for _, r := range rec.Rows {
-		share := ""
-		if r.OfLimit > 0 {
-			share = fmt.Sprintf("%.0f %%", 100*r.OfLimit)
-		}
-		if err := table.Append(r.Test, r.Side, fmt.Sprintf("%.1f", r.Rate), fmt.Sprintf("%.0f %%", 100*r.Spread), fmt.Sprintf("%.2f x", r.VsLlama), share, fmt.Sprint(len(r.Samples))); err != nil {
+		if err := table.Append(r.Test, r.Side, fmt.Sprintf("%.1f", r.Rate), fmt.Sprintf("%.0f %%", 100*r.Spread), fmt.Sprintf("%.2f x", r.VsLlama), r.Limit(), fmt.Sprint(len(r.Samples))); err != nil {
 			return err
 		}
 	}
 	if err := table.Render(); err != nil {
 		return err
 	}
-	last := rec.Rows[len(rec.Rows)-1]
 	check := fmt.Sprintf("NMSE %.2g", float64(rec.Check.NMSE))
 	if rec.Check.OK() {
 		check = "all bits equal"
 	}
-	if last.ReadRate > 0 {
-		fmt.Fprintf(w, "a plain read loop with the same threads reads %.1f GB/s\n", last.ReadRate/1e9)
+	read, adds := 0.0, 0.0
+	for _, r := range rec.Rows {
+		read, adds = max(read, r.ReadRate), max(adds, r.AddRate)
+	}
+	if read > 0 {
+		fmt.Fprintf(w, "a plain read loop with the same threads reads %.1f GB/s: the limit of decode\n", read/1e9)
+	}
+	if adds > 0 {
+		fmt.Fprintf(w, "a plain loop with the same threads makes %.0f G multiply-adds/s: the limit of prefill\n", adds/1e9)
 	}
 	_, err := fmt.Fprintf(w, "medians; %d logits against llama.cpp's: %s\n", rec.Check.N, check)
 	return err

@@ -1,7 +1,9 @@
 package limits
 
 import (
+	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -12,17 +14,33 @@ import (
 	"minfer/metal/mtl/soft/interp"
 )
 
-// The read loop reads every byte of its buffer, whatever the number of threads.
+// Every loop reads every byte of its buffer, whatever the number of threads.
 func TestReadLoop(t *testing.T) {
 	for _, threads := range []int{1, 2, 3} {
-		l := NewReadLoop(threads, 600)
-		require.Equal(t, 600, l.Round(), "%d threads", threads)
-		l.data[599] = 0 // the last byte is read too
-		require.Equal(t, 599, l.Round(), "%d threads", threads)
+		l := NewReadLoop(threads, 5000)
+		require.Len(t, l.data, 5000/threads/512*512*threads)
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range l.data {
+			l.data[i] = byte(rng.Uint32())
+		}
+		want := uint64(0)
+		for i := 0; i < len(l.data); i += 8 {
+			want ^= binary.LittleEndian.Uint64(l.data[i:])
+		}
+		for i, loop := range append(l.loops, plainRead) {
+			require.Equal(t, want, l.read(loop, 2), "loop %d, %d threads", i, threads)
+		}
 	}
 	l := NewReadLoop(1, 1000)
-	require.InDelta(t, 500, l.Rate([]time.Duration{3 * time.Second, 2 * time.Second, 4 * time.Second}), 1e-9)
-	require.Positive(t, Read(2, 1<<20))
+	require.Zero(t, l.Rate())
+	l.rates = []float64{3, 1, 2, 7}
+	require.InDelta(t, 2.5, l.Rate(), 1e-9)
+	l.Round()
+	require.Len(t, l.rates, 5)
+	require.Greater(t, l.rates[4], 1e3)
+	l.Forget()
+	require.Zero(t, l.Rate())
+	require.Greater(t, Read(2, 1<<20), 1e6)
 }
 
 // Every loop makes the number of multiply-adds that it says, which no machine does

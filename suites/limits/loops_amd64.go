@@ -15,3 +15,15 @@ func bytesAVX2(n int)
 
 // bytesVNNI makes 768 multiply-adds of bytes a turn.
 func bytesVNNI(n int)
+
+// readAVX2 gives the exclusive or of the 64-bit words of n turns.
+func readAVX2(p *byte, n int) uint64
+
+// readAVX2Ahead gives the exclusive or of the 64-bit words of n turns. It prefetches.
+func readAVX2Ahead(p *byte, n int) uint64
+
+// readAVX512 gives the exclusive or of the 64-bit words of n turns.
+func readAVX512(p *byte, n int) uint64
+
+// readAVX512Ahead gives the exclusive or of the 64-bit words of n turns. It prefetches.
+func readAVX512Ahead(p *byte, n int) uint64

@@ -175,3 +175,175 @@ turn:
 	JNZ      turn
 	VZEROUPPER
 	RET
+
+// func readAVX2(p *byte, n int) uint64
+// Requires: AVX, AVX2
+TEXT ·readAVX2(SB), NOSPLIT, $0-24
+	MOVQ  p+0(FP), AX
+	MOVQ  n+8(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+
+turn:
+	VPXOR        (AX), Y0, Y0
+	VPXOR        32(AX), Y1, Y1
+	VPXOR        64(AX), Y2, Y2
+	VPXOR        96(AX), Y3, Y3
+	VPXOR        128(AX), Y0, Y0
+	VPXOR        160(AX), Y1, Y1
+	VPXOR        192(AX), Y2, Y2
+	VPXOR        224(AX), Y3, Y3
+	VPXOR        256(AX), Y0, Y0
+	VPXOR        288(AX), Y1, Y1
+	VPXOR        320(AX), Y2, Y2
+	VPXOR        352(AX), Y3, Y3
+	VPXOR        384(AX), Y0, Y0
+	VPXOR        416(AX), Y1, Y1
+	VPXOR        448(AX), Y2, Y2
+	VPXOR        480(AX), Y3, Y3
+	ADDQ         $0x00000200, AX
+	DECQ         CX
+	JNZ          turn
+	VPXOR        Y1, Y0, Y0
+	VPXOR        Y2, Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPXOR        X1, X0, X0
+	VPEXTRQ      $0x01, X0, CX
+	VMOVQ        X0, AX
+	XORQ         CX, AX
+	MOVQ         AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func readAVX2Ahead(p *byte, n int) uint64
+// Requires: AVX, AVX2, MMX+
+TEXT ·readAVX2Ahead(SB), NOSPLIT, $0-24
+	MOVQ  p+0(FP), AX
+	MOVQ  n+8(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+
+turn:
+	PREFETCHT0   1536(AX)
+	VPXOR        (AX), Y0, Y0
+	VPXOR        32(AX), Y1, Y1
+	PREFETCHT0   1600(AX)
+	VPXOR        64(AX), Y2, Y2
+	VPXOR        96(AX), Y3, Y3
+	PREFETCHT0   1664(AX)
+	VPXOR        128(AX), Y0, Y0
+	VPXOR        160(AX), Y1, Y1
+	PREFETCHT0   1728(AX)
+	VPXOR        192(AX), Y2, Y2
+	VPXOR        224(AX), Y3, Y3
+	PREFETCHT0   1792(AX)
+	VPXOR        256(AX), Y0, Y0
+	VPXOR        288(AX), Y1, Y1
+	PREFETCHT0   1856(AX)
+	VPXOR        320(AX), Y2, Y2
+	VPXOR        352(AX), Y3, Y3
+	PREFETCHT0   1920(AX)
+	VPXOR        384(AX), Y0, Y0
+	VPXOR        416(AX), Y1, Y1
+	PREFETCHT0   1984(AX)
+	VPXOR        448(AX), Y2, Y2
+	VPXOR        480(AX), Y3, Y3
+	ADDQ         $0x00000200, AX
+	DECQ         CX
+	JNZ          turn
+	VPXOR        Y1, Y0, Y0
+	VPXOR        Y2, Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPXOR        X1, X0, X0
+	VPEXTRQ      $0x01, X0, CX
+	VMOVQ        X0, AX
+	XORQ         CX, AX
+	MOVQ         AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func readAVX512(p *byte, n int) uint64
+// Requires: AVX, AVX2, AVX512F
+TEXT ·readAVX512(SB), NOSPLIT, $0-24
+	MOVQ   p+0(FP), AX
+	MOVQ   n+8(FP), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+turn:
+	VPXORQ        (AX), Z0, Z0
+	VPXORQ        64(AX), Z1, Z1
+	VPXORQ        128(AX), Z2, Z2
+	VPXORQ        192(AX), Z3, Z3
+	VPXORQ        256(AX), Z0, Z0
+	VPXORQ        320(AX), Z1, Z1
+	VPXORQ        384(AX), Z2, Z2
+	VPXORQ        448(AX), Z3, Z3
+	ADDQ          $0x00000200, AX
+	DECQ          CX
+	JNZ           turn
+	VPXORQ        Z1, Z0, Z0
+	VPXORQ        Z2, Z0, Z0
+	VPXORQ        Z3, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VPXOR         Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPXOR         X1, X0, X0
+	VPEXTRQ       $0x01, X0, CX
+	VMOVQ         X0, AX
+	XORQ          CX, AX
+	MOVQ          AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func readAVX512Ahead(p *byte, n int) uint64
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·readAVX512Ahead(SB), NOSPLIT, $0-24
+	MOVQ   p+0(FP), AX
+	MOVQ   n+8(FP), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+turn:
+	PREFETCHT0    1536(AX)
+	VPXORQ        (AX), Z0, Z0
+	PREFETCHT0    1600(AX)
+	VPXORQ        64(AX), Z1, Z1
+	PREFETCHT0    1664(AX)
+	VPXORQ        128(AX), Z2, Z2
+	PREFETCHT0    1728(AX)
+	VPXORQ        192(AX), Z3, Z3
+	PREFETCHT0    1792(AX)
+	VPXORQ        256(AX), Z0, Z0
+	PREFETCHT0    1856(AX)
+	VPXORQ        320(AX), Z1, Z1
+	PREFETCHT0    1920(AX)
+	VPXORQ        384(AX), Z2, Z2
+	PREFETCHT0    1984(AX)
+	VPXORQ        448(AX), Z3, Z3
+	ADDQ          $0x00000200, AX
+	DECQ          CX
+	JNZ           turn
+	VPXORQ        Z1, Z0, Z0
+	VPXORQ        Z2, Z0, Z0
+	VPXORQ        Z3, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VPXOR         Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPXOR         X1, X0, X0
+	VPEXTRQ       $0x01, X0, CX
+	VMOVQ         X0, AX
+	XORQ          CX, AX
+	MOVQ          AX, ret+16(FP)
+	VZEROUPPER
+	RET

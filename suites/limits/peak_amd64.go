@@ -25,3 +25,15 @@ func byteLoop() (func(n int), int) {
 	}
 	return plainLoop, plainAdds
 }
+
+// readLoops are the loops that the processor can run.
+func readLoops() []readLoop {
+	if !cpu.X86.HasAVX2 {
+		return []readLoop{plainRead}
+	}
+	loops := []readLoop{readAVX2, readAVX2Ahead}
+	if cpu.X86.HasAVX512F {
+		loops = append(loops, readAVX512, readAVX512Ahead)
+	}
+	return loops
+}

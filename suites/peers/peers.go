@@ -6,7 +6,9 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"time"
@@ -24,21 +26,40 @@ import (
 // Options of a comparison.
 type Options struct {
 	Path     string // the model file
-	Backend  graph.Backend
-	Threads  int
+	Backend  func(threads int) (graph.Backend, error)
+	Threads  []int // a record for each
 	KVType   gguf.Type
-	Prompt   int // tokens of a prefill round
-	Generate int // tokens of a decode round
-	Depth    int // cells in the cache before a decode round
-	Rounds   int
+	Prompts  []int         // tokens of a prefill round, a test each
+	Depths   []int         // cells in the cache before a decode round, a test each
+	Generate int           // tokens of a decode round
+	Rounds   int           // of a test, at the most
+	Time     time.Duration // of a test: no round starts later, unless there were too few; 0 for no limit
 	Seed     uint64
 }
+
+// Check says what is wrong with the numbers.
+func (o *Options) Check() error {
+	least := func(name string, list []int, lo int) error {
+		for _, n := range list {
+			if n < lo {
+				return fmt.Errorf("%s %d: want at least %d", name, n, lo)
+			}
+		}
+		return nil
+	}
+	return errors.Join(least("threads", o.Threads, 1), least("a prefill of", o.Prompts, 1), least("a depth of", o.Depths, 0),
+		least("a decode of", []int{o.Generate}, 1), least("rounds", []int{o.Rounds}, 1))
+}
+
+// fewest rounds are enough for a median.
+const fewest = 3
 
 // Record is one comparison.
 type Record struct {
 	Provenance harness.Provenance `json:"provenance"`
 	Model      string             `json:"model"`
-	Weights    int64              `json:"weight_bytes"` // read for each token: all matrices but an untied embedding
+	Weights    int64              `json:"weight_bytes"`            // read for each token: all matrices but an untied embedding
+	Adds       int64              `json:"multiply_adds,omitempty"` // of each token, with these weights
 	Threads    int                `json:"threads"`
 	KV         string             `json:"kv"`
 	Rows       []Row              `json:"rows"`
@@ -49,7 +70,7 @@ type Record struct {
 
 // Row is one measured side of one test.
 type Row struct {
-	Test     string          `json:"test"` // "prefill 128", "decode 32 at 64"
+	Test     string          `json:"test"` // "prefill 128", "decode 32 at depth 64"
 	Side     string          `json:"side"`
 	Tokens   int             `json:"tokens"`
 	Samples  []time.Duration `json:"samples_ns"`
@@ -58,140 +79,280 @@ type Row struct {
 	VsLlama  float64         `json:"ratio_to_best_llama,omitempty"`
 	OfLimit  float64         `json:"share_of_read_rate,omitempty"` // decode: bytes of weights a second over the read loop's
 	ReadRate float64         `json:"read_bytes_per_second,omitempty"`
+	OfAdds   float64         `json:"share_of_multiply_adds,omitempty"` // prefill: those of the weights a second over a plain loop's
+	AddRate  float64         `json:"multiply_adds_per_second,omitempty"`
 }
+
+// Ours is the side that is this engine.
+const Ours = "minfer"
 
 // contender runs tokens through one engine.
 type contender struct {
-	name  string
-	reset func() error
-	eval  func(tokens []int32) error
+	name string
+	pos  func() int
+	back func(pos int) error // to an earlier position
+	eval func(tokens []int32) error
 }
 
-// Run measures. llama.cpp takes part twice: as it comes (repacked weights,
-// whole micro-batches), and on the path whose bits this engine reproduces. An
-// interrupted run gives the tests that every side has a sample of, with the
-// context's error.
-func Run(ctx context.Context, lib *llamacpp.Lib, o Options) (*Record, error) {
+// fillBatch is how many tokens fill a cache between looks at the context.
+const fillBatch = 512
+
+// seek goes to a position: back to it, or on with any tokens.
+func (c *contender) seek(ctx context.Context, pos int) error {
+	if pos <= c.pos() {
+		return c.back(pos)
+	}
+	for c.pos() < pos {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := c.eval(make([]int32, min(pos-c.pos(), fillBatch))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setting is a way to run llama.cpp.
+type setting struct {
+	name          string
+	repack, flash bool
+}
+
+// settings: as it comes, with its fused attention, and on the path whose bits this
+// engine reproduces.
+var settings = []setting{{"llama.cpp", true, false}, {"llama.cpp, flash attention", true, true}, {"llama.cpp, no repacking", false, false}}
+
+// Run measures one file and hands each thread count's record to done as soon as it
+// is whole. llama.cpp takes part in all its [settings]; the best one of each test is
+// what is compared with. An interrupted run gives the record of the tests that every
+// side has a sample of, and then the context's error.
+func Run(ctx context.Context, lib *llamacpp.Lib, o Options, done func(*Record) error) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
 	f, err := gguf.Open(o.Path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
 	m, err := model.Load(f)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	rec := &Record{Model: o.Path, Threads: o.Threads, KV: o.KVType.String(), Weights: weightBytes(m)}
-	if o.Prompt > m.NCtxTrain || o.Depth > m.NCtxTrain || o.Generate > m.NCtxTrain-o.Depth {
-		return nil, fmt.Errorf("%s: a prefill of %d tokens and a decode of %d at depth %d: want them within the model's context of %d", o.Path, o.Prompt, o.Generate, o.Depth, m.NCtxTrain)
+	nCtx := 0
+	for _, n := range o.Prompts {
+		nCtx = max(nCtx, n)
 	}
-	nCtx := max(o.Prompt, o.Depth+o.Generate) + 1
-	ours, err := session.New(m, session.Options{Backends: []graph.Backend{o.Backend}, NCtx: nCtx, KVType: o.KVType})
+	for _, n := range o.Depths {
+		nCtx = max(nCtx, n+o.Generate)
+	}
+	if nCtx > m.NCtxTrain {
+		return fmt.Errorf("%s: prefills of %v tokens and decodes of %d at depths %v: want them within the model's context of %d", o.Path, o.Prompts, o.Generate, o.Depths, m.NCtxTrain)
+	}
+	plain, err := lib.LoadModel(o.Path, llamacpp.ModelOptions{})
 	if err != nil {
-		return nil, err
+		return err
+	}
+	defer plain.Close()
+	repacked, err := lib.LoadModel(o.Path, llamacpp.ModelOptions{Repack: true})
+	if err != nil {
+		return err
+	}
+	defer repacked.Close()
+	var check *harness.Comparison
+	var agreed bool
+	for _, threads := range o.Threads {
+		backend, err := o.Backend(threads)
+		if err != nil {
+			return err
+		}
+		if check == nil {
+			check, agreed, err = agree(lib, plain, backend, o.KVType, threads, m)
+		}
+		rec := &Record{Model: o.Path, Threads: threads, KV: o.KVType.String(), Weights: weightBytes(m), Adds: multiplyAdds(m), Check: check, Agree: agreed}
+		if err == nil {
+			err = rec.all(ctx, o, m, backend, nCtx+1, plain, repacked)
+		}
+		if c, ok := backend.(io.Closer); ok {
+			c.Close()
+		}
+		if err != nil && (ctx.Err() == nil || len(rec.Rows) == 0) {
+			return err
+		}
+		if err := errors.Join(done(rec), err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all measures every test with one number of threads: decodes first, from the lowest
+// depth on, so that each goes on from the cache of the one before.
+func (rec *Record) all(ctx context.Context, o Options, m *model.Model, backend graph.Backend, nCtx int, plain, repacked *llamacpp.Model) error {
+	ours, err := session.New(m, session.Options{Backends: []graph.Backend{backend}, NCtx: nCtx, KVType: o.KVType})
+	if err != nil {
+		return err
 	}
 	defer ours.Close()
-	sides := []contender{{"minfer", ours.Reset, func(tokens []int32) error {
+	sides := []contender{{Ours, ours.Pos, ours.Truncate, func(tokens []int32) error {
 		_, err := ours.Eval(tokens)
 		return err
 	}}}
-	for _, setting := range []struct {
-		name   string
-		repack bool
-		ubatch int
-	}{{"llama.cpp", true, 512}, {"llama.cpp, no repacking", false, 1}} {
-		c, closeAll, err := llama(lib, o, nCtx, setting.name, setting.repack, setting.ubatch)
-		if err != nil {
-			return nil, err
+	for _, s := range settings {
+		lm := plain
+		if s.repack {
+			lm = repacked
 		}
-		defer closeAll()
-		sides = append(sides, c)
+		c, err := lm.NewContext(llamacpp.ContextOptions{NCtx: nCtx, KVType: o.KVType, Threads: rec.Threads, UBatch: min(512, nCtx), FlashAttn: s.flash})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		sides = append(sides, contender{s.name, c.Pos, c.Truncate, func(tokens []int32) error {
+			_, err := c.EvalLast(tokens)
+			return err
+		}})
 	}
-	if rec.Check, rec.Agree, err = agree(lib, o, m); err != nil {
-		return nil, err
-	}
-
 	tokens := make([]int32, nCtx)
 	for i := range tokens {
 		tokens[i] = int32((i*7919 + 13) % (m.NVocab - 1))
 	}
-	if err := rec.measure(ctx, o, fmt.Sprintf("prefill %d", o.Prompt), o.Prompt, 0, sides, nil, func(c contender) error {
-		return c.eval(tokens[:o.Prompt])
-	}); err != nil {
-		return rec, err
-	}
-	limit := limits.NewReadLoop(o.Threads, readLoopBytes)
-	err = rec.measure(ctx, o, fmt.Sprintf("decode %d at depth %d", o.Generate, o.Depth), o.Generate, o.Depth, sides, limit, func(c contender) error {
-		for i := range o.Generate {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := c.eval(tokens[o.Depth+i:][:1]); err != nil {
+	warm := func(sides []contender) error {
+		for _, c := range sides {
+			if err := errors.Join(c.seek(ctx, 0), c.eval(tokens[:1])); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	return rec, err
+	}
+	if err := warm(sides); err != nil {
+		return err
+	}
+	left := sides
+	read := limits.NewReadLoop(rec.Threads, readLoopBytes)
+	for _, depth := range slices.Sorted(slices.Values(o.Depths)) {
+		t := test{name: fmt.Sprintf("decode %d at depth %d", o.Generate, depth), tokens: o.Generate, depth: depth, read: read}
+		left, err = rec.measure(ctx, o, t, left, func(c contender) error {
+			for i := range o.Generate {
+				if err := errors.Join(ctx.Err(), c.eval(tokens[depth+i:][:1])); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(o.Prompts) == 0 {
+		return nil
+	}
+	peak := limits.MultiplyAdds
+	if quantised(m) {
+		peak = limits.ByteMultiplyAdds
+	}
+	output := int64(m.NEmbd) * int64(m.NVocab) // for the last token only
+	for _, n := range slices.Sorted(slices.Values(o.Prompts)) {
+		t := test{name: fmt.Sprintf("prefill %d", n), tokens: n, adds: int64(n)*(rec.Adds-output) + output, addRate: peak(rec.Threads, peakTime)}
+		if _, err = rec.measure(ctx, o, t, sides, func(c contender) error { return c.eval(tokens[:n]) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// measure interleaves the sides of one test of n tokens. A side is reset and its
-// cache filled to the depth outside of the clock. With a limit, that takes part
-// too, and the rates are put beside it.
-func (rec *Record) measure(ctx context.Context, o Options, test string, n, depth int, sides []contender, limit *limits.ReadLoop, work func(contender) error) error {
+// peakTime is what a loop of multiply-adds takes at the least.
+const peakTime = 10 * time.Millisecond
+
+// test is what all sides do.
+type test struct {
+	name    string
+	tokens  int
+	depth   int
+	read    *limits.ReadLoop // nil: reading is not the limit
+	adds    int64            // of the weights; 0: multiply-adds are not the limit
+	addRate float64
+}
+
+// slow is how much slower than its best a setting of llama.cpp may be in a test's
+// first round to take part in the others.
+const slow = 1.3
+
+// measure interleaves the sides of one test, after a round that does not count. A
+// side's cache is filled to the depth outside of the clock. Settings of llama.cpp
+// that were slow in that round end with it, and keep it as their only sample: the
+// others are given.
+func (rec *Record) measure(ctx context.Context, o Options, t test, sides []contender, work func(contender) error) ([]contender, error) {
 	var measured []harness.Side
 	for _, c := range sides {
 		measured = append(measured, harness.Side{Name: c.name,
-			Setup: func(context.Context) error {
-				if err := c.reset(); err != nil || depth == 0 {
-					return err
-				}
-				return c.eval(make([]int32, depth))
-			},
+			Setup: func(ctx context.Context) error { return c.seek(ctx, t.depth) },
 			Round: func(context.Context) error { return work(c) }})
 	}
-	if limit != nil {
-		measured = append(measured, harness.Side{Name: "read loop", Round: func(context.Context) error { limit.Round(); return nil }})
+	round := func(n int) ([][]time.Duration, error) {
+		return harness.Interleave(ctx, 0, 1, o.Seed+uint64(n), measured)
 	}
-	samples, err := harness.Interleave(ctx, 1, o.Rounds, o.Seed, measured)
-	if err != nil && (ctx.Err() == nil || slices.ContainsFunc(samples, func(s []time.Duration) bool { return len(s) == 0 })) {
-		return err
+	first, err := round(0)
+	if err != nil {
+		return nil, err
+	}
+	least := first[len(first)-1][0]
+	for i := 1; i < len(first); i++ {
+		least = min(least, first[i][0])
+	}
+	samples := map[string][]time.Duration{}
+	var left []contender
+	kept := measured[:0]
+	for i, c := range sides {
+		if i > 0 && first[i][0].Seconds() > slow*least.Seconds() {
+			samples[c.name] = first[i]
+			continue
+		}
+		left, kept = append(left, c), append(kept, measured[i])
+	}
+	measured = kept
+	if t.read != nil {
+		t.read.Round()
+		t.read.Forget()
+		measured = append(measured, harness.Side{Name: "read loop", Round: func(context.Context) error { t.read.Round(); return nil }})
+	}
+	var spent time.Duration
+	for n := 1; n <= o.Rounds && (o.Time == 0 || n <= fewest || spent < o.Time); n++ {
+		var times [][]time.Duration
+		if times, err = round(n); err != nil {
+			if ctx.Err() == nil || n == 1 {
+				return nil, err
+			}
+			break // of the rounds before there are samples of all sides
+		}
+		for i, side := range measured {
+			samples[side.Name] = append(samples[side.Name], times[i][0])
+			spent += times[i][0]
+		}
 	}
 	best := 0.0
-	first := len(rec.Rows)
+	start := len(rec.Rows)
 	for i, c := range sides {
-		rate := float64(n) / harness.Median(samples[i]).Seconds()
-		row := Row{Test: test, Side: c.name, Tokens: n, Samples: samples[i], Rate: rate, Spread: harness.Spread(samples[i])}
-		if limit != nil {
-			row.ReadRate = limit.Rate(samples[len(sides)])
-			row.OfLimit = rate * float64(rec.Weights) / row.ReadRate
+		s := samples[c.name]
+		row := Row{Test: t.name, Side: c.name, Tokens: t.tokens, Samples: s, Rate: float64(t.tokens) / harness.Median(s).Seconds(), Spread: harness.Spread(s)}
+		if t.read != nil {
+			row.ReadRate = t.read.Rate()
+			row.OfLimit = row.Rate * float64(rec.Weights) / row.ReadRate
+		}
+		if t.adds > 0 {
+			row.AddRate = t.addRate
+			row.OfAdds = float64(t.adds) / harness.Median(s).Seconds() / row.AddRate
 		}
 		if i > 0 {
-			best = math.Max(best, rate)
+			best = math.Max(best, row.Rate)
 		}
 		rec.Rows = append(rec.Rows, row)
 	}
-	for i := range rec.Rows[first:] {
-		rec.Rows[first+i].VsLlama = rec.Rows[first+i].Rate / best
+	for i := range rec.Rows[start:] {
+		rec.Rows[start+i].VsLlama = rec.Rows[start+i].Rate / best
 	}
-	return err
-}
-
-// llama opens one setting of llama.cpp.
-func llama(lib *llamacpp.Lib, o Options, nCtx int, name string, repack bool, ubatch int) (contender, func(), error) {
-	m, err := lib.LoadModel(o.Path, llamacpp.ModelOptions{Repack: repack})
-	if err != nil {
-		return contender{}, nil, err
-	}
-	c, err := m.NewContext(llamacpp.ContextOptions{NCtx: nCtx, KVType: o.KVType, Threads: o.Threads, UBatch: min(ubatch, nCtx)})
-	if err != nil {
-		m.Close()
-		return contender{}, nil, err
-	}
-	return contender{name, func() error { c.Reset(); return nil }, func(tokens []int32) error {
-		_, err := c.EvalLast(tokens)
-		return err
-	}}, func() { c.Close(); m.Close() }, nil
+	return left, err
 }
 
 // maxNMSE is how far the logits of llama.cpp's other instruction sets may be
@@ -202,12 +363,12 @@ const maxNMSE = 1e-3
 // agree evaluates the same tokens one by one with both engines, llama.cpp on the
 // path that has our order of operations, and compares all logits: bits when the
 // loaded variant has the backend's level, else within maxNMSE.
-func agree(lib *llamacpp.Lib, o Options, m *model.Model) (*harness.Comparison, bool, error) {
+func agree(lib *llamacpp.Lib, lm *llamacpp.Model, backend graph.Backend, kv gguf.Type, threads int, m *model.Model) (*harness.Comparison, bool, error) {
 	tokens := make([]int32, 16)
 	for i := range tokens {
 		tokens[i] = int32((i*104729 + 7) % (m.NVocab - 1))
 	}
-	s, err := session.New(m, session.Options{Backends: []graph.Backend{o.Backend}, NCtx: len(tokens), KVType: o.KVType})
+	s, err := session.New(m, session.Options{Backends: []graph.Backend{backend}, NCtx: len(tokens), KVType: kv})
 	if err != nil {
 		return nil, false, err
 	}
@@ -216,12 +377,7 @@ func agree(lib *llamacpp.Lib, o Options, m *model.Model) (*harness.Comparison, b
 	if err != nil {
 		return nil, false, err
 	}
-	lm, err := lib.LoadModel(o.Path, llamacpp.ModelOptions{})
-	if err != nil {
-		return nil, false, err
-	}
-	defer lm.Close()
-	c, err := lm.NewContext(llamacpp.ContextOptions{NCtx: len(tokens), KVType: o.KVType, Threads: o.Threads})
+	c, err := lm.NewContext(llamacpp.ContextOptions{NCtx: len(tokens), KVType: kv, Threads: threads})
 	if err != nil {
 		return nil, false, err
 	}
@@ -234,7 +390,7 @@ func agree(lib *llamacpp.Lib, o Options, m *model.Model) (*harness.Comparison, b
 	if err != nil {
 		return nil, false, err
 	}
-	if lib.Level() == levelOf(o.Backend) {
+	if lib.Level() == levelOf(backend) {
 		return cmp, cmp.OK(), nil
 	}
 	return cmp, cmp.NMSE <= maxNMSE, nil
@@ -258,6 +414,22 @@ func weightBytes(m *model.Model) int64 {
 		}
 	}
 	return n
+}
+
+// multiplyAdds is what one token takes, of the matrices that it reads.
+func multiplyAdds(m *model.Model) int64 {
+	var n int64
+	for _, w := range m.Weights() {
+		if w.Shape[1] > 1 && (w.Name != "token_embd.weight" || m.Tied) {
+			n += int64(w.Shape.Elements())
+		}
+	}
+	return n
+}
+
+// quantised says whether the matrices are multiplied as bytes.
+func quantised(m *model.Model) bool {
+	return slices.ContainsFunc(m.Weights(), func(w *graph.Weight) bool { return w.Type.BlockSize() > 1 })
 }
 
 // readLoopBytes is the size of the read loop's buffer, half a GiB.

@@ -1,6 +1,6 @@
-// Command gen writes the loops that measure how many multiply-adds a processor
-// makes at the most: independent chains in registers, enough of them to hide an
-// instruction's latency.
+// Command gen writes the loops that measure what a processor does at the most: how
+// many multiply-adds, in independent chains in registers, enough of them to hide an
+// instruction's latency; and how fast it reads memory.
 package main
 
 import (
@@ -48,6 +48,59 @@ func zero(r reg.VecVirtual) {
 	}
 }
 
+// turnBytes is what a loop that reads reads in a turn.
+const turnBytes = 512
+
+// reading emits a function that makes n turns and gives the exclusive or of all
+// 64-bit words. It asks for memory so many bytes ahead, where that is not 0.
+func reading(name, doc string, vector func() reg.VecVirtual, ahead int) {
+	TEXT(name, NOSPLIT, "func(p *byte, n int) uint64")
+	Doc(doc)
+	p, n := Load(Param("p"), GP64()), Load(Param("n"), GP64())
+	var acc []reg.VecVirtual
+	for range 4 {
+		acc = append(acc, vector())
+		zero(acc[len(acc)-1])
+	}
+	size := int(acc[0].Size())
+	xor := func(m Op, r reg.VecVirtual) {
+		if size == 64 {
+			VPXORQ(m, r, r)
+		} else {
+			VPXOR(m, r, r)
+		}
+	}
+	Label("turn")
+	for at := 0; at < turnBytes; at += size {
+		if ahead > 0 && at%64 == 0 {
+			PREFETCHT0(Mem{Base: p, Disp: at + ahead})
+		}
+		xor(Mem{Base: p, Disp: at}, acc[at/size%len(acc)])
+	}
+	ADDQ(U32(turnBytes), p)
+	DECQ(n)
+	JNZ(LabelRef("turn"))
+	for _, a := range acc[1:] {
+		xor(a, acc[0])
+	}
+	if size == 64 {
+		half := YMM()
+		VEXTRACTI64X4(Imm(1), acc[0], half)
+		acc[0] = acc[0].AsY().(reg.VecVirtual)
+		VPXOR(half, acc[0], acc[0])
+	}
+	a, b := acc[0].AsX(), XMM()
+	VEXTRACTI128(Imm(1), acc[0], b)
+	VPXOR(b, a, a)
+	VPEXTRQ(Imm(1), a, n)
+	x := GP64()
+	VMOVQ(a, x)
+	XORQ(n, x)
+	Store(x, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
 func main() {
 	ConstraintExpr("amd64")
 	fma := func(a, x, y, _ reg.Register) { VFMADD231PS(x, y, a) }
@@ -63,5 +116,10 @@ func main() {
 			Opcode: "VPDPBUSD", Operands: []Op{x, y, a}, Inputs: []Op{x, y, a}, Outputs: []Op{a}, ISA: []string{"AVX512VNNI"},
 		})
 	})
+	const turns = " gives the exclusive or of the 64-bit words of n turns"
+	reading("readAVX2", "readAVX2"+turns+".", YMM, 0)
+	reading("readAVX2Ahead", "readAVX2Ahead"+turns+". It prefetches.", YMM, 1536)
+	reading("readAVX512", "readAVX512"+turns+".", ZMM, 0)
+	reading("readAVX512Ahead", "readAVX512Ahead"+turns+". It prefetches.", ZMM, 1536)
 	Generate()
 }

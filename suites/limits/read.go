@@ -1,0 +1,115 @@
+package limits
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// ReadLoop is the limit of decode: every thread reads its own part of a buffer
+// that no cache holds, and does nothing else. Which loop reads fastest, with what
+// width of loads and with or without prefetching, depends on the processor and on
+// the number of threads, so a round times all of them and the fastest counts.
+type ReadLoop struct {
+	data    []byte
+	threads int
+	loops   []readLoop
+	rates   []float64
+}
+
+// A readLoop gives the exclusive or of the 64-bit words of n turns of turnBytes.
+type readLoop func(p *byte, n int) uint64
+
+const turnBytes = 512
+
+// NewReadLoop makes a loop over a buffer of about that many bytes, in which each
+// thread has as many.
+func NewReadLoop(threads, size int) *ReadLoop {
+	part := max(size/threads/turnBytes, 1) * turnBytes
+	l := &ReadLoop{data: make([]byte, part*threads), threads: threads, loops: readLoops()}
+	for i := range l.data { // memory that was never written may be one page of zeros
+		l.data[i] = byte(i)
+	}
+	return l
+}
+
+// Round reads the buffer once with each loop.
+func (l *ReadLoop) Round() {
+	best := 0.0
+	for _, loop := range l.loops {
+		best = max(best, l.rate(loop, 1))
+	}
+	l.rates = append(l.rates, best)
+}
+
+// Rate is the median of the rounds, in bytes a second; 0 before the first.
+func (l *ReadLoop) Rate() float64 {
+	n := len(l.rates)
+	if n == 0 {
+		return 0
+	}
+	r := slices.Sorted(slices.Values(l.rates))
+	return (r[(n-1)/2] + r[n/2]) / 2
+}
+
+// Forget drops the rounds so far.
+func (l *ReadLoop) Forget() { l.rates = nil }
+
+// rate reads the buffer some times with one loop.
+func (l *ReadLoop) rate(loop readLoop, passes int) float64 {
+	start := time.Now()
+	l.read(loop, passes)
+	return float64(len(l.data)*passes) / max(time.Since(start), 1).Seconds()
+}
+
+// read gives the exclusive or of what each thread found.
+func (l *ReadLoop) read(loop readLoop, passes int) uint64 {
+	part := len(l.data) / l.threads
+	found := make([]uint64, l.threads)
+	var wg sync.WaitGroup
+	for t := range l.threads {
+		wg.Go(func() {
+			for range passes {
+				found[t] = loop(&l.data[t*part], part/turnBytes)
+			}
+		})
+	}
+	wg.Wait()
+	x := uint64(0)
+	for _, f := range found {
+		x ^= f
+	}
+	return x
+}
+
+// plainRead is the loop where there is no assembly for the processor.
+func plainRead(p *byte, n int) uint64 {
+	var a, b, c, d uint64
+	for data := unsafe.Slice(p, n*turnBytes); len(data) >= 32; data = data[32:] {
+		a ^= binary.LittleEndian.Uint64(data)
+		b ^= binary.LittleEndian.Uint64(data[8:])
+		c ^= binary.LittleEndian.Uint64(data[16:])
+		d ^= binary.LittleEndian.Uint64(data[24:])
+	}
+	return a ^ b ^ c ^ d
+}
+
+// leastRead is what a timed loop reads at the least, so that starting threads does
+// not count.
+const leastRead = 1 << 26
+
+// Read is the rate of reading a buffer of that many bytes again and again, in bytes a
+// second: of memory for a large one, of the cache that holds it for a small one. The
+// fastest round of the fastest loop counts.
+func Read(threads, size int) float64 {
+	l := NewReadLoop(threads, size)
+	best := 0.0
+	for range rounds {
+		for _, loop := range l.loops {
+			best = max(best, l.rate(loop, max(leastRead/len(l.data), 1)))
+		}
+	}
+	return best
+}
