@@ -8,8 +8,13 @@ GENERATED := ./cpu/kernel ./metal/mtl/soft/lane ./engine/tokenizer ./suites/limi
 GENERATE := go generate $(GENERATED) && go run ./engine/tokenizer/gen
 TESTFLAGS ?=
 CLANG ?= clang
+QEMU ?= qemu-aarch64-static
+TAR ?= tar
+# What `make dist` packs: system-processor, and -static for one that needs no
+# shared library.
+DIST = linux-amd64 linux-amd64-static linux-arm64 darwin-arm64
 
-.PHONY: demo build static test test-v3 race check check-msl generate golden fuzz bench clean help
+.PHONY: demo build static dist test test-v3 test-arm64 verify-mac race check check-msl generate golden fuzz bench clean help
 
 demo: build ## build, verify every op, and write text with the embedded model
 	bin/mverify --suite ops
@@ -21,11 +26,57 @@ build: ## bin/mverify and bin/mbench
 static: ## the same without shared libraries at run time: no live llama.cpp
 	go build -buildvcs=auto -tags static -o bin/static/ ./cmd/mverify ./cmd/mbench
 
+dist: ## archives of both programs for Linux and macOS, with checksums, in dist/
+	@$(TAR) --version | grep -q GNU || { echo "make dist: $(TAR) is not GNU tar: want TAR=gtar"; exit 1; }
+	rm -rf dist/stage dist/minfer-* dist/SHA256SUMS
+	@set -e; version=$$(git describe --tags --always --dirty); stamp=$$(git log -1 --format=%ct); \
+	mkdir -p dist/stage/completion; \
+	for program in mverify mbench; do for shell in bash zsh; do \
+	  name=$$program.bash; test $$shell = bash || name=_$$program; \
+	  go run ./cmd/$$program completion $$shell >dist/stage/completion/$$name; \
+	done; done; \
+	for target in $(DIST); do \
+	  name=minfer-$$version-$$target; dir=dist/stage/$$name; rest=$${target#*-}; tags=; \
+	  case $$target in *-static) tags='-tags static';; esac; \
+	  mkdir -p $$dir; echo "== $$name"; \
+	  GOOS=$${target%%-*} GOARCH=$${rest%-static} go build -trimpath -buildvcs=true $$tags -ldflags '-s -w' -o $$dir/ ./cmd/mverify ./cmd/mbench; \
+	  cp -r README.md LICENSE CHANGELOG.md dist/stage/completion $$dir/; \
+	  $(TAR) -C dist/stage --sort=name --owner=0 --group=0 --numeric-owner --mode='u+rwX,go=rX' --mtime=@$$stamp -cf - $$name | gzip -9n >dist/$$name.tar.gz; \
+	done; \
+	cd dist && sha256sum minfer-*.tar.gz >SHA256SUMS && rm -r stage && cat SHA256SUMS
+
 test: ## every test that needs nothing but this checkout
 	go test $(TESTFLAGS) ./...
 
 test-v3: ## the arithmetic where the compiler may fuse multiplications with additions
 	GOAMD64=v3 go test ./cpu/... ./engine/quant ./engine/synth ./metal/... ./refs/... ./suites/...
+
+test-arm64: ## the suites on an arm64 build, emulated: Debian's qemu-user-static (QEMU=PROGRAM)
+	GOARCH=arm64 go build -buildvcs=auto -tags static -o bin/arm64/ ./cmd/mverify ./cmd/mbench
+	$(QEMU) bin/arm64/mverify --suite ops,dumps,tokenizer,graph,greedy
+	$(QEMU) bin/arm64/mbench run --prompt "In the beginning" -n 8
+	GOARCH=arm64 go test -exec $(QEMU) ./cpu/kernel ./engine/quant ./engine/gguf ./metal/mtl ./metal/mtl/soft/lane
+
+# What runs on the GPU has no case that hangs it on purpose: no deadline, safety or
+# mutation cases, which can freeze a Mac. Where the device breaks a rule of the
+# interface, nothing more is run on it.
+verify-mac: ## on a Mac: conformance, kernels, greedy text and sweeps on its GPU, into one file to send back
+	@test "$$(uname -s)" = Darwin || { echo "make verify-mac: this is $$(uname -s): want a Mac with macOS 14 or later"; exit 1; }
+	@$(MAKE) build
+	@set -u; name=verify-mac-$$(date -u +%Y-%m-%d)-$$(git rev-parse --short HEAD); dir=dist/$$name; status=0; \
+	rm -rf $$dir && mkdir -p $$dir; \
+	{ bin/mverify --version; sw_vers; sysctl -n machdep.cpu.brand_string hw.memsize; } >$$dir/machine.txt 2>&1; \
+	echo "== conformance"; \
+	go test -count=1 -v -run '^TestConformance$$' ./metal/mtl/apple >$$dir/conformance.txt 2>&1 && ! grep 'NOT RUN' $$dir/conformance.txt || status=1; \
+	grep -E '^ *--- FAIL|^(ok|FAIL)' $$dir/conformance.txt; \
+	if test $$status = 0; then \
+	  echo "== kernels"; \
+	  bin/mverify --suite kernels,ops,matmul,attention,kv,fusion,greedy --device apple --format json --out $$dir/suites.json || status=1; \
+	  echo "== sweeps"; \
+	  bin/mbench --sweep all --device apple --reps 20 --format jsonl --out $$dir/records.jsonl || status=1; \
+	fi; \
+	tar -C dist -czf dist/$$name.tar.gz $$name; \
+	echo "Please send back dist/$$name.tar.gz"; exit $$status
 
 race: ## the concurrent packages under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./cpu ./engine/graph/... ./engine/session ./engine/tokenizer ./metal/mtl/soft/... ./suites/safety
