@@ -62,6 +62,7 @@ func list(tier suites.Tier) []metalcase.Case {
 		hd := []int{104, 112, 96}[i]
 		cases = append(cases,
 			&metalcase.FusedQKV{Type: gguf.Q4_0, HD: hd, Heads: 3, HeadsKV: 1, Cache: cache, K: 64, Norm: true, Eps: 0.25, Mode: graph.RopeNeox, Cells: 7, Pos: 6},
+			&metalcase.FusedQKV{Type: gguf.F16, HD: 64, Heads: 2, HeadsKV: 1, Cache: cache, K: 64, Cells: 7, Pos: 7}, // a cell that the cache does not have
 			&metalcase.FusedQKV{Type: gguf.Q5_1, HD: 96, ValueHD: 64, Heads: 3, HeadsKV: 2, Cache: cache, K: 64, Bias: true, Cells: 7, Pos: 5},
 			&metalcase.FusedQKV{Type: gguf.F16, HD: hd, Heads: 2, HeadsKV: 2, Cache: cache, K: 64, Bias: true, Yarn: true, Cells: 2100, Pos: 2011})
 	}

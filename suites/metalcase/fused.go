@@ -147,6 +147,12 @@ func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 		return nil, err
 	}
 	kAll, vAll := append([]float64(nil), kOld...), append([]float64(nil), vOld...)
+	if c.Pos >= c.Cells { // nothing is stored
+		p.Results = []Result{{Type: gguf.F32, Want: q, K: float64(c.K), Terms: []float64{all.terms * f.factor}},
+			{Place: Keys, Type: c.Cache, Want: kAll, Exact: true}, {Place: Values, Type: c.Cache, Want: vAll, Exact: true}}
+		p.Edges = c.edges(all, f, q, kAll, vAll, kOld, vOld)
+		return p, nil
+	}
 	copy(kAll[c.Pos*kvRows:], kRow)
 	copy(vAll[c.Pos*vRows:], vRow)
 	terms, at, vAt := all.terms*f.factor, c.Pos*kvRows, c.Pos*vRows
@@ -256,7 +262,7 @@ func (c *FusedQKV) edges(all *matProduct, f *fusedReference, q, k, v, kOld, vOld
 	}
 	for h := range c.HeadsKV {
 		for result, pair := range [][2][]float64{Keys: {k, kOld}, Values: {v, vOld}} {
-			if result == 0 {
+			if result == 0 || c.Pos >= c.Cells {
 				continue
 			}
 			hd := c.HD
