@@ -43,7 +43,7 @@ func TestBadUsage(t *testing.T) {
 		{"run --prompt A --threads 100000", "cpu: 100000 threads: want 1 to 1024, or 0 for one per CPU"},
 		{"run --prompt A --threads -1", "cpu: -1 threads: want 1 to 1024, or 0 for one per CPU"},
 		{"run --prompt A --batch -1", "session: batches of -1 tokens, want at least 1"},
-		{"run --prompt A --device tpu", `unknown device "tpu": want cpu or soft`},
+		{"run --prompt A --device tpu", `unknown device "tpu": want cpu, soft or cuda`},
 		{"run --prompt A --cache-type q5", `--cache-type "q5": want f16, f32 or q8_0`},
 		{"run --prompt A --temp NaN", "sampler: temperature is NaN, want a finite number of at least 0"},
 		{"run --prompt A --top-p 2", "sampler: top-p is 2, want 0 to 1"},

@@ -192,7 +192,7 @@ func TestSweepBadUsage(t *testing.T) {
 		{"--sweep kv,kv", `--sweep "kv,kv": kv is named twice`},
 		{"--sweep kv more", `unexpected argument "more" (see --help)`},
 		{"--pp 3", "a command is needed: run, peers, synth, quantize, compare, merge, report or results, or --sweep NAME (see --help)"},
-		{"--sweep kv --device tpu", `unknown device "tpu": want cpu or soft`},
+		{"--sweep kv --device tpu", `unknown device "tpu": want cpu, soft or cuda`},
 		{"--sweep kv --device soft,apple", `device "apple": no Apple GPU here: want cpu or soft`},
 		{"--sweep kv --device cpu,cpu", `--device "cpu,cpu": cpu is named twice`},
 		{"--sweep kv --pp 0", `--pp "0": 0: want 1 to 1048576`},

@@ -80,13 +80,23 @@ func TestDevice(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.(io.Closer).Close())
 	for name, want := range map[string]string{
-		"gpu":   `unknown device "gpu": want cpu or soft`,
+		"gpu":   `unknown device "gpu": want cpu, soft or cuda`,
 		"apple": `device "apple": no Apple GPU here: want cpu or soft`,
-		"cuda":  `device "cuda" is not in this build: want cpu or soft`,
 	} {
 		_, err = Device(name, DeviceOptions{})
 		require.EqualError(t, err, want)
 	}
+	if d, err = Device("cuda", DeviceOptions{}); err != nil { // no GPU here
+		require.Regexp(t, `^device "cuda": cuda: (driver: .*libcuda\.so\.1|.*NO_DEVICE|no GPU)`, err.Error())
+	} else {
+		require.Contains(t, d.Name, "cuda (")
+		require.NotNil(t, d.Open)
+	}
+	_, err = Device("cuda", DeviceOptions{Levers: lever.Levers{MetalCapture: "x"}})
+	require.EqualError(t, err, "MINFER_METAL_CAPTURE=x: it is for an Apple GPU, not for device cuda: unset it")
+	d, err = Device("cuda", DeviceOptions{Levers: lever.Levers{DisableMPS: true}})
+	require.NoError(t, err)
+	require.Nil(t, d.Open)
 	_, err = Device("cpu", DeviceOptions{Levers: lever.Levers{CPULevel: "sse"}})
 	require.Error(t, err)
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"minfer/cpu"
@@ -9,6 +11,7 @@ import (
 	"minfer/engine/lever"
 	"minfer/harness"
 	"minfer/metal/mtl"
+	"minfer/metal/mtl/cuda"
 	"minfer/metal/mtl/soft"
 	"minfer/metal/mtl/soft/interp"
 	"minfer/metal/mtl/soft/san"
@@ -40,9 +43,9 @@ func Device(name string, o DeviceOptions) (suites.Device, error) {
 	case "apple":
 		return appleDevice(d, o)
 	case "cuda":
-		return suites.Device{}, fmt.Errorf("device %q is not in this build: want cpu or soft", name)
+		return cudaDevice(d, o)
 	}
-	return suites.Device{}, fmt.Errorf("unknown device %q: want cpu or soft", strings.TrimSpace(name))
+	return suites.Device{}, fmt.Errorf("unknown device %q: want cpu, soft or cuda", strings.TrimSpace(name))
 }
 
 func cpuDevice(l lever.Levers) (suites.Device, error) {
@@ -78,10 +81,8 @@ func softDevice(d suites.Device, o DeviceOptions) (suites.Device, error) {
 	if o.Levers.DisableMPS {
 		return d, nil
 	}
-	for _, v := range []struct{ name, value string }{{"MINFER_METAL_CAPTURE", o.Levers.MetalCapture}, {"MINFER_METALLIB_FILE", o.Levers.MetallibFile}} {
-		if v.value != "" {
-			return suites.Device{}, fmt.Errorf("%s=%s: it is for an Apple GPU, not for device soft: unset it", v.name, v.value)
-		}
+	if err := notApple("soft", o.Levers); err != nil {
+		return suites.Device{}, err
 	}
 	d.Name = fmt.Sprintf("soft (%v)", o.Mode)
 	if d.Checked = o.Mode != san.Off; d.Checked {
@@ -99,5 +100,43 @@ func softDevice(d suites.Device, o DeviceOptions) (suites.Device, error) {
 		so.Threads = threads
 		return soft.New(so)
 	}
+	return d, nil
+}
+
+// notApple refuses the settings that only an Apple GPU has.
+func notApple(device string, l lever.Levers) error {
+	for _, v := range []struct{ name, value string }{{"MINFER_METAL_CAPTURE", l.MetalCapture}, {"MINFER_METALLIB_FILE", l.MetallibFile}} {
+		if v.value != "" {
+			return fmt.Errorf("%s=%s: it is for an Apple GPU, not for device %s: unset it", v.name, v.value, device)
+		}
+	}
+	return nil
+}
+
+// cudaDevice adds the first NVIDIA GPU to the CPU's device, unless
+// MINFER_DISABLE_MPS keeps GPUs out.
+func cudaDevice(d suites.Device, o DeviceOptions) (suites.Device, error) {
+	if o.Levers.DisableMPS {
+		return d, nil
+	}
+	if err := notApple("cuda", o.Levers); err != nil {
+		return suites.Device{}, err
+	}
+	co := cuda.DeviceOptions{}
+	if dir, err := os.UserCacheDir(); err == nil {
+		co.Cache = filepath.Join(dir, "minfer", "cuda")
+	}
+	// Opened once here, so that a GPU or library that is missing is bad input before
+	// anything runs.
+	gpu, err := cuda.Open(co)
+	if err != nil {
+		return suites.Device{}, fmt.Errorf("device %q: %w", "cuda", err)
+	}
+	driver, compiler := gpu.Versions()
+	d.Name = fmt.Sprintf("cuda (%s, driver %s, NVRTC %s)", gpu.Name(), driver, compiler)
+	if err := gpu.Close(); err != nil {
+		return suites.Device{}, fmt.Errorf("device %q: %w", "cuda", err)
+	}
+	d.Open = func(int) (mtl.Device, error) { return cuda.Open(co) }
 	return d, nil
 }

@@ -14,8 +14,12 @@ var compilerNames = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}
 
 // compileOptions keep the bits: no fusing, subnormals kept, divisions and roots
 // correctly rounded. The emitter's intrinsics ask for the same; the options cover
-// what the compiler folds.
-var compileOptions = []string{"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--disable-warnings"}
+// what the compiler folds. Up to 128 registers a thread leave 512 threads to every
+// threadgroup.
+var compileOptions = []string{"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--maxrregcount=128", "--disable-warnings"}
+
+// compilerFolders are where toolkits put the library without telling the loader.
+var compilerFolders = []string{"", "/usr/local/cuda/lib64/", "/opt/cuda/lib64/"}
 
 // Compiler is NVIDIA's run-time compiler. It needs no GPU. Calls are one at a
 // time; it is safe for concurrent use.
@@ -39,7 +43,12 @@ type Compiler struct {
 // OpenCompiler opens the library at a path, or by its usual names where path is
 // empty.
 func OpenCompiler(path string) (*Compiler, error) {
-	names := compilerNames
+	var names []string
+	for _, folder := range compilerFolders {
+		for _, n := range compilerNames {
+			names = append(names, folder+n)
+		}
+	}
 	if path != "" {
 		names = []string{path}
 	}
@@ -53,8 +62,13 @@ func OpenCompiler(path string) (*Compiler, error) {
 	var lib uintptr
 	var err error
 	for _, n := range names {
-		if lib, err = dlopen(n); err == nil {
+		var e error
+		if lib, e = dlopen(n); e == nil {
+			err = nil
 			break
+		}
+		if err == nil {
+			err = e // of the usual name
 		}
 	}
 	if err != nil {
@@ -91,8 +105,6 @@ func cstring(s string) *byte {
 // Compile makes machine code for a compute capability such as 9.0. The error has
 // the compiler's messages.
 func (c *Compiler) Compile(s *Source, major, minor int) ([]byte, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	fail := func(what string, code int32) error {
 		return fmt.Errorf("cuda: kernel %s: %s: %s", s.Func.Name, what, c.fn.errorString(code))
 	}

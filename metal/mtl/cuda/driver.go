@@ -19,9 +19,13 @@ const driverName = "libcuda.so.1"
 // Codes and attributes of the driver interface.
 const (
 	notReady             = 600
+	attrBlockThreads     = 1
+	attrWarp             = 10
+	attrMultiprocessors  = 16
 	attrCapabilityMajor  = 75
 	attrCapabilityMinor  = 76
-	attrMultiprocessors  = 16
+	attrBlockShared      = 97
+	funcAttrMaxThreads   = 0
 	funcAttrLocalBytes   = 3
 	funcAttrRegisters    = 4
 	funcSetDynamicShared = 8
@@ -37,11 +41,13 @@ type Driver struct {
 	ctx      uintptr
 	name     string
 	version  int32
-	attrs    [3]int32
+	attrs    attributes
+	memory   uintptr // bytes of the GPU's
 	closed   bool
-	lost     error   // why nothing runs any more
-	stop     *uint32 // page-locked, seen by kernels at stopAddr
+	lost     error      // why nothing runs any more
+	stop     *[2]uint32 // page-locked, seen by kernels at stopAddr: see launch_t
 	stopAddr uint64
+	events   []uintptr // made and not in use
 	fn       struct {
 		init          func(flags uint32) int32
 		version       func(v *int32) int32
@@ -62,17 +68,22 @@ type Driver struct {
 		toDevice      func(dst uint64, src *byte, n uintptr) int32
 		toHost        func(dst *byte, src uint64, n uintptr) int32
 		fill          func(dst uint64, value uint8, n uintptr) int32
-		launch        func(fn uintptr, gx, gy, gz, bx, by, bz, shared uint32, stream uintptr, params *unsafe.Pointer, extra unsafe.Pointer) int32
+		copy          func(dst, src uint64, n, stream uintptr) int32
+		totalMemory   func(n *uintptr, dev int32) int32
 		eventCreate   func(ev *uintptr, flags uint32) int32
 		eventRecord   func(ev, stream uintptr) int32
-		eventQuery    func(ev uintptr) int32
 		eventElapsed  func(ms *float32, start, end uintptr) int32
 		eventDestroy  func(ev uintptr) int32
 		errorName     func(code int32, s **byte) int32
 		hostAlloc     func(p *unsafe.Pointer, n uintptr, flags uint32) int32
 		hostAddress   func(addr *uint64, p unsafe.Pointer, flags uint32) int32
+		// What a submit calls often goes by address, for invoke.
+		launch, eventQuery uintptr
 	}
 }
+
+// attributes are those of a GPU.
+type attributes struct{ major, minor, multiprocessors, blockThreads, blockShared, warp int }
 
 // OpenDriver opens the driver's library and the n-th GPU.
 func OpenDriver(n int) (*Driver, error) {
@@ -91,12 +102,20 @@ func OpenDriver(n int) (*Driver, error) {
 		{"cuDevicePrimaryCtxRelease_v2", &f.release}, {"cuCtxSetCurrent", &f.setCurrent}, {"cuModuleLoadData", &f.loadData},
 		{"cuModuleUnload", &f.unload}, {"cuModuleGetFunction", &f.getFunction}, {"cuFuncGetAttribute", &f.funcAttribute},
 		{"cuFuncSetAttribute", &f.setAttribute}, {"cuMemAlloc_v2", &f.alloc}, {"cuMemFree_v2", &f.free},
-		{"cuMemcpyHtoD_v2", &f.toDevice}, {"cuMemcpyDtoH_v2", &f.toHost}, {"cuMemsetD8_v2", &f.fill}, {"cuLaunchKernel", &f.launch},
-		{"cuEventCreate", &f.eventCreate}, {"cuEventRecord", &f.eventRecord}, {"cuEventQuery", &f.eventQuery},
+		{"cuMemcpyHtoD_v2", &f.toDevice}, {"cuMemcpyDtoH_v2", &f.toHost}, {"cuMemsetD8_v2", &f.fill}, {"cuMemcpyDtoDAsync_v2", &f.copy},
+		{"cuEventCreate", &f.eventCreate}, {"cuEventRecord", &f.eventRecord}, {"cuDeviceTotalMem_v2", &f.totalMemory},
 		{"cuEventElapsedTime", &f.eventElapsed}, {"cuEventDestroy_v2", &f.eventDestroy}, {"cuGetErrorName", &f.errorName},
 		{"cuMemHostAlloc", &f.hostAlloc}, {"cuMemHostGetDevicePointer_v2", &f.hostAddress},
 	} {
 		if err := bind(lib, x.name, x.ptr); err != nil {
+			return nil, fmt.Errorf("cuda: driver: %w", err)
+		}
+	}
+	for _, x := range []struct {
+		name string
+		addr *uintptr
+	}{{"cuLaunchKernel", &f.launch}, {"cuEventQuery", &f.eventQuery}} {
+		if *x.addr, err = symbol(lib, x.name); err != nil {
 			return nil, fmt.Errorf("cuda: driver: %w", err)
 		}
 	}
@@ -113,9 +132,18 @@ func OpenDriver(n int) (*Driver, error) {
 		d.check("device", f.get(&d.device, int32(n))),
 		d.check("device name", f.deviceName(&name[0], int32(len(name)), d.device)),
 	)
-	for k, attr := range []int32{attrCapabilityMajor, attrCapabilityMinor, attrMultiprocessors} {
-		err = errors.Join(err, d.check("device attribute", f.attribute(&d.attrs[k], attr, d.device)))
+	for _, a := range []struct {
+		attr int32
+		to   *int
+	}{
+		{attrCapabilityMajor, &d.attrs.major}, {attrCapabilityMinor, &d.attrs.minor}, {attrMultiprocessors, &d.attrs.multiprocessors},
+		{attrBlockThreads, &d.attrs.blockThreads}, {attrBlockShared, &d.attrs.blockShared}, {attrWarp, &d.attrs.warp},
+	} {
+		var v int32
+		err = errors.Join(err, d.check("device attribute", f.attribute(&v, a.attr, d.device)))
+		*a.to = int(v)
 	}
+	err = errors.Join(err, d.check("memory of the device", f.totalMemory(&d.memory, d.device)))
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +158,11 @@ func OpenDriver(n int) (*Driver, error) {
 	}
 	err = d.do(func() error {
 		var p unsafe.Pointer
-		if err := d.check("page-locked memory", f.hostAlloc(&p, 4, hostMapped)); err != nil {
+		if err := d.check("page-locked memory", f.hostAlloc(&p, unsafe.Sizeof(*d.stop), hostMapped)); err != nil {
 			return err
 		}
-		d.stop = (*uint32)(p)
-		*d.stop = 0
+		d.stop = (*[2]uint32)(p)
+		*d.stop = [2]uint32{}
 		return d.check("address of page-locked memory", f.hostAddress(&d.stopAddr, p, 0))
 	})
 	if err != nil {
@@ -190,10 +218,10 @@ func (d *Driver) Name() string { return d.name }
 func (d *Driver) Version() string { return fmt.Sprintf("%d.%d", d.version/1000, d.version%1000/10) }
 
 // Capability is the GPU's compute capability.
-func (d *Driver) Capability() (major, minor int) { return int(d.attrs[0]), int(d.attrs[1]) }
+func (d *Driver) Capability() (major, minor int) { return d.attrs.major, d.attrs.minor }
 
 // Multiprocessors is their number.
-func (d *Driver) Multiprocessors() int { return int(d.attrs[2]) }
+func (d *Driver) Multiprocessors() int { return d.attrs.multiprocessors }
 
 // Close releases the context. Memory and kernels go before.
 func (d *Driver) Close() error {
@@ -205,6 +233,9 @@ func (d *Driver) Close() error {
 	d.closed = true
 	if d.lost != nil {
 		return nil // a release would wait for the kernel
+	}
+	for _, ev := range d.events {
+		d.fn.eventDestroy(ev)
 	}
 	return d.check("release of the context", d.fn.release(d.device)) // the page-locked word goes with it
 }
@@ -289,8 +320,9 @@ type Kernel struct {
 	module uintptr
 	fn     uintptr
 	shared int // dynamic shared memory that was asked for
-	// Registers and LocalBytes are what a thread takes.
-	Registers, LocalBytes int
+	// Registers and LocalBytes are what a thread takes, MaxThreads what a threadgroup
+	// may have of them.
+	Registers, LocalBytes, MaxThreads int
 }
 
 // Load loads the machine code that [Compiler.Compile] made of s.
@@ -303,12 +335,18 @@ func (d *Driver) Load(s *Source, cubin []byte) (*Kernel, error) {
 		if err := d.check("load", d.fn.loadData(&k.module, &cubin[0])); err != nil {
 			return err
 		}
-		var regs, local int32
+		var regs, local, threads int32
+		if err := d.check("function", d.fn.getFunction(&k.fn, k.module, cstring(s.Entry))); err != nil {
+			return err
+		}
 		return errors.Join(
-			d.check("function", d.fn.getFunction(&k.fn, k.module, cstring(s.Entry))),
 			d.check("registers", d.fn.funcAttribute(&regs, funcAttrRegisters, k.fn)),
 			d.check("local memory", d.fn.funcAttribute(&local, funcAttrLocalBytes, k.fn)),
-			func() error { k.Registers, k.LocalBytes = int(regs), int(local); return nil }(),
+			d.check("threads", d.fn.funcAttribute(&threads, funcAttrMaxThreads, k.fn)),
+			func() error {
+				k.Registers, k.LocalBytes, k.MaxThreads = int(regs), int(local), int(threads)
+				return nil
+			}(),
 		)
 	})
 	if err != nil {
@@ -350,13 +388,16 @@ type call struct {
 	threads uint32
 	shared  uint32
 	geometry
-	args []uint64 // by Param: an address, or an offset in shared memory
+	args   []uint64         // by Param: an address, or an offset in shared memory
+	params []unsafe.Pointer // to the geometry and to each of args
 }
 
 // geometry is launch_t of device/base.cuh.
 type geometry struct {
 	threads, tg [3]uint32
 	stop        uint64
+	id          uint32
+	_           uint32
 }
 
 func (k *Kernel) prepare(l Launch) (*call, error) {
@@ -388,8 +429,8 @@ func (k *Kernel) prepare(l Launch) (*call, error) {
 		c.tg[n] = uint32(l.Threadgroup[n])
 		threads *= l.Threadgroup[n]
 	}
-	if threads > 1024 || f.MaxThreads != 0 && threads > f.MaxThreads {
-		return fail("%d threads in a threadgroup, expected at most %d", threads, k.src.MaxThreads())
+	if limit := k.MaxThreads; threads > limit || f.MaxThreads != 0 && threads > f.MaxThreads {
+		return fail("%d threads in a threadgroup, expected at most %d", threads, limit)
 	}
 	c.threads = uint32(threads)
 	shared := k.src.StaticBytes
@@ -408,6 +449,11 @@ func (k *Kernel) prepare(l Launch) (*call, error) {
 		}
 	}
 	c.shared = uint32(shared)
+	c.params = append(make([]unsafe.Pointer, 0, 1+len(c.args)), unsafe.Pointer(&c.geometry))
+	for n := range c.args {
+		// An offset is the low half: the machine is little-endian.
+		c.params = append(c.params, unsafe.Pointer(&c.args[n]))
+	}
 	return c, nil
 }
 
@@ -419,16 +465,24 @@ func (d *Driver) enqueue(c *call) error {
 		}
 		c.k.shared = int(c.shared)
 	}
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	pin.Pin(&c.geometry)
-	params := []unsafe.Pointer{unsafe.Pointer(&c.geometry)}
-	for n := range c.args {
-		// An offset is the low half: the machine is little-endian.
-		pin.Pin(&c.args[n])
-		params = append(params, unsafe.Pointer(&c.args[n]))
+	// The heap does not move: what params points to stays where it is while c lives.
+	code := invoke(d.fn.launch, c.k.fn, uintptr(c.groups[0]), uintptr(c.groups[1]), uintptr(c.groups[2]),
+		uintptr(c.threads), 1, 1, uintptr(c.shared), 0, uintptr(unsafe.Pointer(&c.params[0])), 0)
+	runtime.KeepAlive(c)
+	return d.check("launch", code)
+}
+
+// fatal tells the results after which a context does nothing any more: a fault of
+// a kernel.
+func fatal(code int32) bool { return code >= 700 && code < 800 && code != 704 && code != 705 }
+
+// ran makes an error of the result of waiting.
+func (d *Driver) ran(code int32) error {
+	err := d.check("run", code)
+	if err != nil && fatal(code) {
+		d.lost = fmt.Errorf("%w: the GPU is lost to this process", err)
 	}
-	return d.check("launch", d.fn.launch(c.k.fn, c.groups[0], c.groups[1], c.groups[2], c.threads, 1, 1, c.shared, 0, &params[0], nil))
+	return err
 }
 
 // events is a row of events in the queue.
@@ -440,42 +494,47 @@ type events struct {
 // record puts an event behind all before.
 func (e *events) record() error {
 	var ev uintptr
-	if err := e.d.check("event", e.d.fn.eventCreate(&ev, 0)); err != nil {
+	if n := len(e.d.events); n > 0 {
+		ev = e.d.events[n-1]
+		e.d.events = e.d.events[:n-1]
+	} else if err := e.d.check("event", e.d.fn.eventCreate(&ev, 0)); err != nil {
 		return err
 	}
 	e.list = append(e.list, ev)
 	return e.d.check("event", e.d.fn.eventRecord(ev, 0))
 }
 
+// spinning is how long a wait asks without a pause: that of a token.
+const spinning = 10 * time.Millisecond
+
 // wait waits for the last event. When the context is done first it asks the
-// kernels to stop, gives them a moment, and tells which event they had not
-// reached; err is the context's then.
-func (e *events) wait(ctx context.Context) (pending int, err error) {
+// kernels to stop and gives them a moment; the error is the context's then.
+func (e *events) wait(ctx context.Context) error {
 	d := e.d
 	last := e.list[len(e.list)-1]
+	start := time.Now()
 	asked := time.Time{}
-	pause := time.Microsecond
 	for {
-		code := d.fn.eventQuery(last)
+		code := invoke(d.fn.eventQuery, last)
 		if code != notReady {
-			if asked.IsZero() {
-				return 0, d.check("run", code)
+			if err := d.ran(code); err != nil || asked.IsZero() {
+				return err
 			}
-			return pending, ctx.Err()
+			return ctx.Err()
 		}
 		if asked.IsZero() && ctx.Err() != nil {
-			for pending < len(e.list) && d.fn.eventQuery(e.list[pending]) == 0 {
-				pending++
-			}
 			asked = time.Now()
 			d.setStop(1)
 		}
 		if !asked.IsZero() && time.Since(asked) > stopPatience {
 			d.lost = errors.New("cuda: a kernel did not stop: the GPU is lost to this process")
-			return pending, errors.Join(ctx.Err(), d.lost)
+			return errors.Join(ctx.Err(), d.lost)
 		}
-		time.Sleep(pause)
-		pause = min(2*pause, 100*time.Microsecond)
+		if time.Since(start) < spinning {
+			runtime.Gosched()
+		} else {
+			time.Sleep(50 * time.Microsecond)
+		}
 	}
 }
 
@@ -486,17 +545,24 @@ func (e *events) elapsed() (time.Duration, error) {
 	return time.Duration(float64(ms) * float64(time.Millisecond)), err
 }
 
-func (e *events) destroy() {
-	for _, ev := range e.list {
-		e.d.fn.eventDestroy(ev)
-	}
-}
+// destroy keeps the events for others.
+func (e *events) destroy() { e.d.events = append(e.d.events, e.list...) }
 
 // stopPatience is how long kernels get to see that they should stop.
 const stopPatience = 5 * time.Second
 
-// setStop sets the word that kernels with polls look at.
-func (d *Driver) setStop(x uint32) { atomic.StoreUint32(d.stop, x) }
+// setStop sets the word that kernels with polls look at. 0 forgets which of them
+// stopped.
+func (d *Driver) setStop(x uint32) {
+	if x == 0 {
+		atomic.StoreUint32(&d.stop[1], 0)
+	}
+	atomic.StoreUint32(&d.stop[0], x)
+}
+
+// stopped is the id of the launch that was asked to stop and did first, 0 for
+// none.
+func (d *Driver) stopped() uint32 { return atomic.LoadUint32(&d.stop[1]) }
 
 // Launch runs a kernel, waits, and gives the GPU's time for all repetitions. When
 // the context is done first the kernel is asked to stop, which it sees if it was
@@ -522,7 +588,7 @@ func (k *Kernel) Launch(ctx context.Context, l Launch) (time.Duration, error) {
 		if err := ev.record(); err != nil {
 			return err
 		}
-		if _, err := ev.wait(ctx); err != nil {
+		if err := ev.wait(ctx); err != nil {
 			return err
 		}
 		took, err = ev.elapsed()

@@ -50,14 +50,6 @@ type Options struct {
 	Poll bool
 }
 
-// MaxThreads is the most threads that a threadgroup may have.
-func (s *Source) MaxThreads() int {
-	if n := s.Func.MaxThreads; n != 0 {
-		return n
-	}
-	return 1024
-}
-
 // Emit prints a verified function. The error is an *EmitError.
 func Emit(f *ir.Func, o Options) (*Source, error) {
 	e := &emitter{f: f, o: o, u: pass.Analyze(f), text: make([]string, len(f.Types))}
@@ -88,7 +80,11 @@ func Emit(f *ir.Func, o Options) (*Source, error) {
 		}
 		out.WriteString("\n};\n")
 	}
-	fmt.Fprintf(&out, "// %s\nextern \"C\" __global__ void __launch_bounds__(%d) %s(const launch_t g", oneLine(f.Name), s.MaxThreads(), s.Entry)
+	bounds := ""
+	if f.MaxThreads > 0 {
+		bounds = fmt.Sprintf("__launch_bounds__(%d) ", f.MaxThreads)
+	}
+	fmt.Fprintf(&out, "// %s\nextern \"C\" __global__ void %s%s(const launch_t g", oneLine(f.Name), bounds, s.Entry)
 	for k, p := range f.Params {
 		if p.Kind == ir.ThreadgroupParam {
 			fmt.Fprintf(&out, ", const u32 arg%d", k)

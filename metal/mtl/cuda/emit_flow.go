@@ -215,7 +215,7 @@ func (e *emitter) loop(i *ir.Instr) {
 	e.line("for (;;) {")
 	e.indent++
 	if e.o.Poll {
-		e.line("if ((++polls & 1023) == 0 && *g.stop != 0) return;")
+		e.line("if ((++polls & 1023) == 0 && stopped(g)) return;")
 	}
 	e.nested(r, "{", "}")
 	e.label(e.next(i))

@@ -13,3 +13,8 @@ var errNotHere = errors.New("cuda is not here: this build of " + runtime.GOOS + 
 func dlopen(string) (uintptr, error) { return 0, errNotHere }
 
 func bind(uintptr, string, any) error { return errNotHere }
+
+func symbol(uintptr, string) (uintptr, error) { return 0, errNotHere }
+
+// invoke is not reached: nothing can be opened.
+func invoke(uintptr, ...uintptr) int32 { return -1 }

@@ -19,8 +19,15 @@ typedef long long s64;
 struct launch_t {
   u32 threads[3];
   u32 tg[3];
-  const volatile u32* stop; // not 0 when the host wants loops to end
+  volatile u32* stop; // [0] is not 0 when the host wants loops to end; [1] is the id of the launch that did
+  u32 id;             // not 0
 };
+
+FN bool stopped(const launch_t& g) {
+  if (g.stop[0] == 0) return false;
+  if (g.stop[1] == 0) g.stop[1] = g.id;
+  return true;
+}
 
 extern __shared__ __align__(16) unsigned char shared_[];
 

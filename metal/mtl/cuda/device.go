@@ -1,0 +1,103 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"minfer/metal/mtl"
+)
+
+// DeviceOptions say which GPU and where things are. The zero value is the first
+// GPU, the libraries by their usual names, and no cache.
+type DeviceOptions struct {
+	GPU int
+	// Compiler is the path of NVIDIA's run-time compiler; empty for its usual names.
+	Compiler string
+	// Cache is a folder for compiled kernels, made if it is not there; empty for
+	// none. What is in it depends on source, options, compiler and driver by name,
+	// so it can be deleted at any time and shared by processes.
+	Cache string
+	// Deadline bounds a submit whose context has no deadline; 0 is
+	// mtl.DefaultDeadline.
+	Deadline time.Duration
+}
+
+// Device is an NVIDIA GPU as an [mtl.Device]. It is safe for concurrent use.
+type Device struct {
+	o        DeviceOptions
+	driver   *Driver
+	compiler *Compiler
+	cache    *cache
+	limits   mtl.Limits
+	queue    chan struct{} // holds a token while a submit runs
+	inline   inline
+	closed   atomic.Bool
+}
+
+var _ mtl.Device = (*Device)(nil)
+
+// maxBuffers is the number of buffer arguments: that of Metal.
+const maxBuffers = 31
+
+// Open opens a GPU. The error says which library or GPU is missing.
+func Open(o DeviceOptions) (*Device, error) {
+	driver, err := OpenDriver(o.GPU)
+	if err != nil {
+		return nil, err
+	}
+	compiler, err := OpenCompiler(o.Compiler)
+	if err != nil {
+		return nil, errors.Join(err, driver.Close())
+	}
+	if o.Deadline == 0 {
+		o.Deadline = mtl.DefaultDeadline
+	}
+	a := driver.attrs
+	d := &Device{o: o, driver: driver, compiler: compiler, queue: make(chan struct{}, 1), limits: mtl.Limits{
+		MaxThreadsPerThreadgroup: a.blockThreads,
+		MaxThreadgroupMemory:     a.blockShared,
+		MaxBufferLength:          int(driver.memory),
+		MaxBuffers:               maxBuffers,
+		SIMDWidth:                a.warp,
+		PageSize:                 os.Getpagesize(),
+	}}
+	if d.limits.SIMDWidth != 32 {
+		return nil, errors.Join(fmt.Errorf("cuda: %s has warps of %d lanes: want 32", driver.Name(), d.limits.SIMDWidth), driver.Close())
+	}
+	if d.cache, err = openCache(o.Cache, driver, compiler); err != nil {
+		return nil, errors.Join(err, driver.Close())
+	}
+	return d, nil
+}
+
+// Name implements [mtl.Device].
+func (d *Device) Name() string { return d.driver.Name() }
+
+// Versions are those of the driver interface and of the run-time compiler, such
+// as 13.0.
+func (d *Device) Versions() (driver, compiler string) {
+	return d.driver.Version(), d.compiler.Version()
+}
+
+// Limits implements [mtl.Device].
+func (d *Device) Limits() mtl.Limits { return d.limits }
+
+// Close implements [mtl.Device].
+func (d *Device) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	return errors.Join(d.inline.free(), d.driver.Close())
+}
+
+var errClosed = errors.New("metal: the CUDA device is closed")
+
+func (d *Device) alive() error {
+	if d.closed.Load() {
+		return errClosed
+	}
+	return nil
+}
