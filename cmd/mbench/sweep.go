@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -243,11 +242,8 @@ func sweepTable(w io.Writer, records []harness.Record) error {
 	return err
 }
 
-// The largest values of lists.
-const (
-	maxTokens = 1 << 20
-	maxShards = 1 << 16
-)
+// maxTokens is the largest value of a list.
+const maxTokens = 1 << 20
 
 // check reads the flags.
 func (f *sweepFlags) check(s cli.Streams) error {
@@ -314,7 +310,7 @@ func (f *sweepFlags) check(s cli.Streams) error {
 		}
 	}
 	f.options = o
-	f.index, f.count, err = shardOf(f.shard)
+	f.index, f.count, err = cli.ParseShard(f.shard)
 	return err
 }
 
@@ -347,20 +343,6 @@ func words(flag, list string, known []string, everything string) ([]string, erro
 		all = append(all, word)
 	}
 	return all, nil
-}
-
-// shardOf reads I/N with 1 <= I <= N <= maxShards.
-func shardOf(s string) (index, count int, err error) {
-	if s == "" {
-		return 1, 1, nil
-	}
-	i, n, ok := strings.Cut(s, "/")
-	index, err1 := strconv.Atoi(i)
-	count, err2 := strconv.Atoi(n)
-	if !ok || err1 != nil || err2 != nil || index < 1 || index > count || count > maxShards {
-		return 0, 0, fmt.Errorf("--shard %q: want I/N with 1 <= I <= N <= %d", s, maxShards)
-	}
-	return index, count, nil
 }
 
 // environment opens a device.

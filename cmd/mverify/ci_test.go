@@ -53,7 +53,7 @@ func TestDocumentedCommands(t *testing.T) {
 			}
 			_, err = suites.ParseTier(f.tier)
 			require.NoError(t, err, where)
-			_, _, err = parseShard(f.shard)
+			_, _, err = cli.ParseShard(f.shard)
 			require.NoError(t, err, where)
 			require.Contains(t, harness.Formats, f.format, where)
 		}

@@ -161,7 +161,7 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if runner.Filter, err = compileFilter(f.filter); err != nil {
 		return 0, err
 	}
-	if runner.ShardIndex, runner.ShardCount, err = parseShard(f.shard); err != nil {
+	if runner.ShardIndex, runner.ShardCount, err = cli.ParseShard(f.shard); err != nil {
 		return 0, err
 	}
 	runner.Rerun = func(c harness.Case) string { return settings(s.Environ) + f.rerun(c) }
@@ -361,23 +361,6 @@ func compileFilter(expr string) (*regexp.Regexp, error) {
 		return nil, fmt.Errorf("--filter %q: %w", expr, err)
 	}
 	return re, nil
-}
-
-// maxShards is more than any suite has cases.
-const maxShards = 1 << 16
-
-// parseShard reads I/N with 1 <= I <= N <= maxShards.
-func parseShard(s string) (index, count int, err error) {
-	if s == "" {
-		return 1, 1, nil
-	}
-	i, n, ok := strings.Cut(s, "/")
-	index, err1 := strconv.Atoi(i)
-	count, err2 := strconv.Atoi(n)
-	if !ok || err1 != nil || err2 != nil || index < 1 || index > count || count > maxShards {
-		return 0, 0, fmt.Errorf("--shard %q: want I/N with 1 <= I <= N <= %d", s, maxShards)
-	}
-	return index, count, nil
 }
 
 // rerun is the command that repeats one case, on its device alone.
