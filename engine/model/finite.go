@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"minfer/engine/gguf"
 	"minfer/engine/quant"
@@ -15,36 +18,105 @@ var scales = map[gguf.Type][]int{
 	gguf.Q4_K: {0, 2}, gguf.Q5_K: {0, 2}, gguf.Q6_K: {208},
 }
 
-// checkFinite names the first weight of a matrix that is NaN or infinite. It has
-// to be found here: the next product turns its activations into small integers,
+// checkFinite names the first weight of the first matrix that is NaN or infinite. It
+// has to be found here: the next product turns its activations into small integers,
 // and what was a NaN becomes some number, so the logits look sound. llama.cpp
 // runs such a file and prints nonsense.
 //
-// It reads the whole tensor once, at memory speed.
-func checkFinite(x *gguf.Tensor) error {
-	switch x.Type {
-	case gguf.F32, gguf.F16, gguf.BF16:
-		i := firstNonFinite(x.Type, x.Data)
-		if i < 0 {
-			return nil
+// It reads all tensors once, at memory speed.
+func checkFinite(list ...*gguf.Tensor) error {
+	// A part of a tensor, in values or blocks.
+	type part struct{ tensor, lo, hi int }
+	var parts []part
+	for i, x := range list {
+		size := x.Type.BlockBytes()
+		n, step := len(x.Data)/size, finitePart/size
+		for lo := 0; lo < n; lo += step {
+			parts = append(parts, part{i, lo, min(lo+step, n)})
 		}
-		return fmt.Errorf("tensor %s: value %d is %v, want a finite number", x.Name, i, plain(x.Type, x.Data, i))
 	}
-	size := x.Type.BlockBytes()
-	at := scales[x.Type]
-	first, last := at[0], at[len(at)-1]
-	for b := 0; b+size <= len(x.Data); b += size {
-		block := x.Data[b : b+size]
-		d, m := binary.LittleEndian.Uint16(block[first:]), binary.LittleEndian.Uint16(block[last:])
-		if d&0x7c00 == 0x7c00 || m&0x7c00 == 0x7c00 {
-			bad := d
-			if d&0x7c00 != 0x7c00 {
-				bad = m
+	bad := make([]int, len(parts)) // of each part, from its start; -1 for none
+	for i := range bad {
+		bad[i] = -1
+	}
+	var next atomic.Int64
+	var found atomic.Bool
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(parts)) {
+		wg.Go(func() {
+			// Parts are taken in order, so all before one that is bad are looked at.
+			for !found.Load() {
+				i := int(next.Add(1)) - 1
+				if i >= len(parts) {
+					return
+				}
+				p := parts[i]
+				x := list[p.tensor]
+				size := x.Type.BlockBytes()
+				if bad[i] = firstBad(x.Type, x.Data[p.lo*size:p.hi*size]); bad[i] >= 0 {
+					found.Store(true)
+				}
 			}
-			return fmt.Errorf("tensor %s: block %d has the scale %v, want a finite number", x.Name, b/size, quant.F32FromF16(bad))
+		})
+	}
+	wg.Wait()
+	for i, p := range parts {
+		if bad[i] >= 0 {
+			return notFinite(list[p.tensor], p.lo+bad[i])
 		}
 	}
 	return nil
+}
+
+// finitePart is how many bytes are checked at a time.
+const finitePart = 1 << 20
+
+// notFinite names one value or block.
+func notFinite(x *gguf.Tensor, i int) error {
+	at, blocks := scales[x.Type]
+	if !blocks {
+		return fmt.Errorf("tensor %s: value %d is %v, want a finite number", x.Name, i, plain(x.Type, x.Data, i))
+	}
+	block := x.Data[i*x.Type.BlockBytes():]
+	bad := binary.LittleEndian.Uint16(block[at[0]:])
+	if bad&0x7c00 != 0x7c00 {
+		bad = binary.LittleEndian.Uint16(block[at[len(at)-1]:])
+	}
+	return fmt.Errorf("tensor %s: block %d has the scale %v, want a finite number", x.Name, i, quant.F32FromF16(bad))
+}
+
+// firstBad is the index of the first value, or block, that is not finite, -1 without
+// one.
+func firstBad(t gguf.Type, data []byte) int {
+	at, blocks := scales[t]
+	if !blocks {
+		return firstNonFinite(t, data)
+	}
+	// Adding the exponent's lowest bit to an exponent of all ones, and to no other,
+	// carries into the sign's place.
+	const mask, one, sign = 0x7c00, 0x0400, 0x8000
+	size := t.BlockBytes()
+	first, last := at[0], at[len(at)-1]
+	b := 0
+	const some = 8
+	for ; b+some*size <= len(data); b += some * size {
+		x := uint32(0)
+		for p, left := data[b:], some; left > 0; left-- {
+			d, m := uint32(binary.LittleEndian.Uint16(p[first:])), uint32(binary.LittleEndian.Uint16(p[last:]))
+			x |= (d&mask + one) | (m&mask + one)
+			p = p[size:]
+		}
+		if x&sign != 0 {
+			break
+		}
+	}
+	for ; b+size <= len(data); b += size {
+		d, m := binary.LittleEndian.Uint16(data[b+first:]), binary.LittleEndian.Uint16(data[b+last:])
+		if d&mask == mask || m&mask == mask {
+			return b / size
+		}
+	}
+	return -1
 }
 
 // firstNonFinite is the index of the first value whose exponent is all ones, -1
@@ -64,8 +136,13 @@ func firstNonFinite(t gguf.Type, data []byte) int {
 		mask, one, sign = 0x7f807f807f807f80, 0x0080008000800080, 0x8000800080008000
 	}
 	i := 0
-	for ; i+8 <= len(data); i += 8 {
-		if (binary.LittleEndian.Uint64(data[i:])&mask+one)&sign != 0 {
+	for ; i+32 <= len(data); i += 32 {
+		d := data[i : i+32]
+		x := binary.LittleEndian.Uint64(d)&mask + one
+		x |= binary.LittleEndian.Uint64(d[8:])&mask + one
+		x |= binary.LittleEndian.Uint64(d[16:])&mask + one
+		x |= binary.LittleEndian.Uint64(d[24:])&mask + one
+		if x&sign != 0 {
 			break
 		}
 	}

@@ -15,9 +15,9 @@ import (
 func TestCheckFinite(t *testing.T) {
 	for _, typ := range matrixTypes {
 		block := typ.BlockSize()
-		n := 5 * block
+		n := 19 * block // a tail after whole steps
 		if block == 1 {
-			n = 13 // a tail after whole words
+			n = 45
 		}
 		clean := func() *gguf.Tensor {
 			return &gguf.Tensor{Name: "w", Type: typ, Dims: []int{n, 1}, Data: make([]byte, typ.RowBytes(n))}
@@ -67,6 +67,27 @@ func TestCheckFinite(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Of several tensors in several parts, the first bad value is named.
+func TestCheckFiniteParts(t *testing.T) {
+	const n = 3*finitePart/2 + 64
+	list := []*gguf.Tensor{
+		{Name: "a", Type: gguf.F16, Data: make([]byte, 2*n)},
+		{Name: "b", Type: gguf.Q8_0, Data: make([]byte, gguf.Q8_0.RowBytes(n))},
+		{Name: "empty", Type: gguf.F32},
+		{Name: "c", Type: gguf.F16, Data: make([]byte, 2*n)},
+	}
+	require.NoError(t, checkFinite(list...))
+	require.NoError(t, checkFinite())
+	spoil := func(i, at int) { binary.LittleEndian.PutUint16(list[i].Data[at:], 0x7c00) }
+	spoil(3, 2*(n-1))
+	require.EqualError(t, checkFinite(list...), fmt.Sprintf("tensor c: value %d is +Inf, want a finite number", n-1))
+	spoil(1, 34*(n/32-1))
+	require.EqualError(t, checkFinite(list...), fmt.Sprintf("tensor b: block %d has the scale +Inf, want a finite number", n/32-1))
+	spoil(0, 2*finitePart)
+	spoil(0, 2*(n-1))
+	require.EqualError(t, checkFinite(list...), fmt.Sprintf("tensor a: value %d is +Inf, want a finite number", finitePart))
 }
 
 func BenchmarkCheckFinite(b *testing.B) {

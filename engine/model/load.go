@@ -40,6 +40,9 @@ func load(f *gguf.File) (*Model, error) {
 	if err := t.refuseUnused(m.Arch); err != nil {
 		return nil, err
 	}
+	if err := checkFinite(t.matrices...); err != nil {
+		return nil, err
+	}
 	m.weights = t.weights
 	return m, nil
 }

@@ -22,10 +22,12 @@ type tensors struct {
 	f       *gguf.File
 	used    map[string]bool
 	weights []*graph.Weight
-	err     error
+	// matrices are those whose values are yet to be checked.
+	matrices []*gguf.Tensor
+	err      error
 }
 
-// matrix finds a tensor of rows of in finite values each.
+// matrix finds a tensor of rows of in values each.
 func (t *tensors) matrix(dst **graph.Weight, name string, in, rows int) {
 	x := t.find(name, []int{in, rows})
 	if x == nil {
@@ -35,9 +37,7 @@ func (t *tensors) matrix(dst **graph.Weight, name string, in, rows int) {
 		t.err = fmt.Errorf("tensor %s: type %v, want one of %v", name, x.Type, matrixTypes)
 		return
 	}
-	if t.err = checkFinite(x); t.err != nil {
-		return
-	}
+	t.matrices = append(t.matrices, x)
 	*dst = t.add(x, graph.Mat(in, rows))
 }
 

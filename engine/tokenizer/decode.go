@@ -22,24 +22,22 @@ var byteLetters = func() (letters [256]rune) {
 	return letters
 }()
 
-// letterBytes is the inverse of byteLetters.
-var letterBytes = func() map[rune]byte {
-	m := make(map[rune]byte, len(byteLetters))
+// letterBytes is the inverse of byteLetters, plus one; 0 is no letter.
+var letterBytes = func() (m [0x150]uint16) {
 	for c, r := range byteLetters {
-		m[r] = byte(c)
+		m[r] = uint16(c) + 1
 	}
 	return m
 }()
 
-// decodeText turns a token's text in the byte-level alphabet into its bytes. A
+// appendText appends the bytes of a token's text in the byte-level alphabet. A
 // character outside the alphabet becomes a note of llama.cpp's making.
-func decodeText(text string) []byte {
-	out := make([]byte, 0, len(text))
+func appendText(out []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		r, n := decode(text[i:])
 		i += n
-		if c, ok := letterBytes[r]; ok {
-			out = append(out, c)
+		if 0 <= r && int(r) < len(letterBytes) && letterBytes[r] > 0 {
+			out = append(out, byte(letterBytes[r]-1))
 		} else {
 			out = fmt.Appendf(out, "[UNK_BYTE_0x%x%s]", appendRune(nil, r), text)
 		}

@@ -42,7 +42,7 @@ const (
 // llama.cpp would work around with a warning (ids out of range) or would not
 // notice (merges of tokens that do not exist, merges given twice).
 func New(f *gguf.File) (*Tokenizer, error) {
-	t := &Tokenizer{ids: map[string]int32{}, merges: map[pair]merge{}}
+	t := &Tokenizer{}
 	if err := t.load(metadata(f.KVs)); err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", f.Path, err)
 	}
@@ -92,6 +92,7 @@ func (t *Tokenizer) loadTokens(m metadata) error {
 		}
 	}
 	t.text = make([]string, len(tokens))
+	t.ids = make(map[string]int32, len(tokens))
 	for i, s := range tokens {
 		if s == "" {
 			s = "[EMPTY_" + strconv.Itoa(i) + "]" // as llama.cpp names it
@@ -161,6 +162,7 @@ func (t *Tokenizer) loadMerges(m metadata) error {
 	if len(merges) > math.MaxInt32 {
 		return fmt.Errorf("%s has %d merges: want at most %d", key, len(merges), math.MaxInt32)
 	}
+	t.merges = make(map[pair]merge, len(merges))
 	for i, s := range merges {
 		// A space can be the first letter of a token, so the search begins after it.
 		at := -1
@@ -252,15 +254,25 @@ func (t *Tokenizer) loadSpecial(m metadata) error {
 // listPieces sets what each token decodes to.
 func (t *Tokenizer) listPieces() {
 	t.piece = make([][]byte, len(t.text))
+	size := 0
+	for _, s := range t.text {
+		size += len(s)
+	}
+	// All in one piece of memory; pieces that don't fit move on to another.
+	all := make([]byte, 0, size)
 	for id, s := range t.text {
+		start := len(all)
 		switch a := t.attr[id]; {
 		case a&(attrControl|attrUserDefined|attrUnknown) != 0:
-			t.piece[id] = []byte(s)
+			all = append(all, s...)
 		case a&attrNormal != 0:
-			t.piece[id] = decodeText(s)
+			all = appendText(all, s)
 		case a&attrByte != 0:
 			c, _ := byteToken(s) // checked in loadTypes
-			t.piece[id] = []byte{c}
+			all = append(all, c)
+		default:
+			continue
 		}
+		t.piece[id] = all[start:len(all):len(all)]
 	}
 }
