@@ -8,7 +8,7 @@ import (
 // Entry is one row of the dispatch table: a kernel, and when it is the one that
 // runs.
 type Entry struct {
-	Op        string         // printed op name (graph.Op.String()) or "copy", "warm_up", "kv_dequantize"
+	Op        string         // printed op name (graph.Op.String()) or "warm_up", "kv_dequantize"
 	Type      string         // of the weight, or of the KV cache; "" where neither matters
 	Variant   string         // what distinguishes the entries of one op and type: "gemm", "flash_decode_64", ...
 	Kernel    string         // host name

@@ -16,7 +16,10 @@ func TestPlantedFaults(t *testing.T) {
 	suitetest.Red(t, kernels.Suite{}, []suitetest.Planted{
 		{Name: "a file that does not compile",
 			Faults: []suitetest.Fault{{File: "rope.metal", Old: "for (uint h = first;", New: "for (uint h = frist;"}},
-			Filter: "compile file=rope.metal|pipeline entry=rope ", Reason: ""},
+			Filter: "compile file=rope.metal", Reason: "frist"},
+		{Name: "a kernel whose file does not compile",
+			Faults: []suitetest.Fault{{File: "rope.metal", Old: "for (uint h = first;", New: "for (uint h = frist;"}},
+			Filter: "pipeline entry=rope ", Reason: "kernel kernel_rope is in none of"},
 		{Name: "a kernel of another name",
 			Faults: []suitetest.Fault{{File: "warm_up.metal", Old: "kernel void kernel_warm_up(", New: "kernel void kernel_warm("}},
 			Filter: "file=warm_up|entry=warm_up", Reason: "kernel_warm"},

@@ -142,8 +142,7 @@ func (b *bench) entry(ctx context.Context, e *metal.Entry) (harness.Result, erro
 	return harness.Passed(), nil
 }
 
-// arguments checks the order that all kernels share: buffers from 0 on without a
-// gap, parameters last, and nothing but the parameters in constant memory.
+// arguments checks what all kernels share: buffers from 0 on without a gap.
 func arguments(list []mtl.Argument) string {
 	seen := map[int]bool{}
 	for _, a := range list {

@@ -5,7 +5,7 @@
 // matmul, attention, kv and fusion list cases and share all of this.
 //
 // A case passes when every result is within the tolerance that the dispatch
-// table states for the kernel that ran (docs/design: min(1e-3 max(1, RMS(ref)),
+// table states for the kernel that ran (docs/architecture.md: min(1e-3 max(1, RMS(ref)),
 // (c u + staging) sqrt(k) RMS(terms) + absolute)), inputs, weights and guard
 // zones are unchanged, an output that starts as NaN is wholly written, the
 // sanitizer has no finding, and a second run with another number of threads
