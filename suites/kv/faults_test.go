@@ -22,5 +22,11 @@ func TestPlantedFaults(t *testing.T) {
 		{Name: "a scale of 128 steps instead of 127",
 			Faults: []suitetest.Fault{{File: "kv.metal", Old: "to->d = half(largest / 127.0f);", New: "to->d = half(largest / 128.0f);"}},
 			Filter: "kv_store type=q8_0 d=64 table_rows=(33|100)", Reason: "cache: "},
+		{Name: "a row for the cell past the last is stored",
+			Faults: []suitetest.Fault{{File: "kv.metal", Old: "uint(cell) < p.capacity", New: "uint(cell) <= p.capacity"}},
+			Filter: "kv_store type=(f32|f16) .*outside=true", Reason: ""},
+		{Name: "a packed row for the cell past the last is stored",
+			Faults: []suitetest.Fault{{File: "kv.metal", Old: "if (block < blocks && cell >= 0 && uint(cell) < p.capacity) {", New: "if (block < blocks && cell >= 0 && uint(cell) <= p.capacity) {"}},
+			Filter: "kv_store type=q8_0 .*outside=true", Reason: ""},
 	})
 }

@@ -142,6 +142,26 @@ func list(tier suites.Tier) []metalcase.Case {
 		cases = append(cases, &metalcase.MulMat{Type: t, M: 66, N: 33, K: k}, &metalcase.MulMat{Type: t, M: 127, N: 33, K: k},
 			&metalcase.MulMat{Type: t, M: 64, N: 63, K: k}, &metalcase.MulMat{Type: t, M: 64, N: 32, K: k, Bias: true})
 	}
+	// What no covering row has room for: outputs and tokens beyond any one batch of
+	// threadgroups, with short sums; packed rows one block past the short way of single.
+	noGEMM := metalcase.Setting{"MINFER_GEMM=0"}
+	for _, t := range []gguf.Type{gguf.F32, gguf.Q8_0} {
+		k := t.BlockSize()
+		cases = append(cases,
+			&metalcase.MulMat{Type: t, M: 16411, N: 1, K: k, Bias: true},
+			&metalcase.MulMat{Type: t, M: 8257, N: 9, K: k},
+			&metalcase.MulMat{Type: t, M: 3, N: 289, K: k, Bias: true, Levers: noGEMM},
+			&metalcase.MulMat{Type: t, M: 9, N: 289, K: k})
+	}
+	for _, t := range types {
+		if t.BlockSize() == 32 {
+			cases = append(cases, &metalcase.MulMat{Type: t, M: 9, N: 1, K: 288}, &metalcase.MulMat{Type: t, M: 9, N: 3, K: 288, Levers: noGEMM})
+		}
+	}
+	if tier > suites.Quick { // the vocabulary of real models, and a whole batch of tokens
+		cases = append(cases, &metalcase.MulMat{Type: gguf.F16, M: 151936, N: 1, K: 3}, &metalcase.MulMat{Type: gguf.F16, M: 151936, N: 2, K: 3},
+			&metalcase.MulMat{Type: gguf.Q4_0, M: 65, N: 513, K: 64}, &metalcase.MulMat{Type: gguf.Q4_0, M: 5, N: 513, K: 64, Levers: noGEMM})
+	}
 	return metalcase.Distinct(append(cases,
 		&metalcase.MulMat{Type: gguf.Q4_K, M: 4, N: 1, K: 96}, // refused: not whole blocks
 		&metalcase.MulMat{Type: gguf.Q8_0, M: 4, N: 3, K: 33},

@@ -17,11 +17,17 @@ type Elementwise struct {
 	Op      graph.Op
 	D, Rows int
 	InPlace int // see [Problem]
+	// Far has inputs of silu and gates of swiglu far below and above zero, and factors
+	// that make what is left of them large.
+	Far bool
 }
 
 // ID implements [Case].
 func (c *Elementwise) ID() (string, []harness.Param) {
 	p := []harness.Param{harness.P("d", c.D), harness.P("rows", c.Rows)}
+	if c.Far {
+		p = append(p, harness.P("far", true))
+	}
 	return c.Op.String(), append(p, inPlace(c.InPlace)...)
 }
 
@@ -38,6 +44,9 @@ func (c *Elementwise) Refusal() string { return "" }
 func (c *Elementwise) Build(r *rand.Rand) (*Problem, error) {
 	shape := graph.Mat(c.D, c.Rows)
 	a, b := activations(r, c.D, c.Rows), activations(r, c.D, c.Rows)
+	if c.Far {
+		farGates(r, c.Op, a, b)
+	}
 	x, y := refs.F64(a), refs.F64(b)
 	p := &Problem{In: [][]byte{floatBytes(a), floatBytes(b)}, InPlace: c.InPlace}
 	p.Node = single(c.Op, shape, input("a", gguf.F32, shape), input("b", gguf.F32, shape))
@@ -63,6 +72,13 @@ func (c *Elementwise) Build(r *rand.Rand) (*Problem, error) {
 	p.Results = []Result{result}
 	// An element that is left out keeps its neighbour's value, or none.
 	for i := range result.Want {
+		if x[i] < lowestGate && (c.Op == graph.Silu || c.Op == graph.SwiGLU) {
+			// Nothing is left of it. One that counts as the lowest that is computed shows.
+			if by := x[i] / (1 + math.Exp(-lowestGate)); x[i] == hugeGate {
+				p.Edges = append(p.Edges, Edge{What: "letting in element", N: i, At: i, By: by})
+			}
+			continue
+		}
 		if e := i % c.D; edge(e, c.D) || e == 1 {
 			p.Edges = append(p.Edges, Edge{What: "leaving out element", N: i, At: i, By: result.Want[i]})
 			if c.Op != graph.Silu { // the second input
@@ -71,6 +87,40 @@ func (c *Elementwise) Build(r *rand.Rand) (*Problem, error) {
 		}
 	}
 	return p, nil
+}
+
+// Gates below lowestGate count as zero in the kernels; hugeGate is one of those
+// that would leave something behind if its exponential alone were cut off there.
+const (
+	lowestGate = -87
+	hugeGate   = -0x1p100
+)
+
+// farGates moves gates to where the exponential is nearly out of range, to beyond
+// it, and high above zero. Factors make the least results 1e3 and more tolerances.
+// The inputs of silu, which have no factor, stay where the result is.
+func farGates(r *rand.Rand, op graph.Op, gates, factors []float32) {
+	least := float32(lowestGate)
+	if op == graph.Silu {
+		least = -70
+	}
+	for i := range gates {
+		u := r.Float32()
+		switch i % 8 {
+		case 0:
+			gates[i], factors[i] = least+u*(-60-least), factors[i]*0x1p40
+		case 1:
+			gates[i], factors[i] = least, factors[i]*0x1p40
+		case 2:
+			gates[i] = lowestGate - 0.001 - u
+		case 3:
+			gates[i] = lowestGate - 1000*u - 1
+		case 4:
+			gates[i] = hugeGate
+		case 5:
+			gates[i] = 60 + 60*u
+		}
+	}
 }
 
 // inPlace is the parameter of a case whose output is an input.

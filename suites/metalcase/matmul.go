@@ -130,6 +130,9 @@ func newProduct(m refs.Matrix, x []float64) (*matProduct, error) {
 	return p, nil
 }
 
+// manyRows is from how many rows of weights on they are left out in groups.
+const manyRows = 4096
+
 // edges leaves out, which moves as far as doubling, each element of the sums,
 // each block of 32 of them, each row of weights and each token.
 func (p *matProduct) edges(result int) []Edge {
@@ -147,9 +150,15 @@ func (p *matProduct) edges(result int) []Edge {
 			}
 		}
 	}
+	// Of very many rows some are near zero by chance: the largest of those that a
+	// threadgroup takes shows.
+	what, together := "leaving out weight row", 1
+	if width > manyRows {
+		what, together = "leaving out weight rows of group", 8
+	}
 	for o := range width {
 		at := largest(p.y, o, width)
-		list = append(list, Edge{What: "leaving out weight row", N: o, Result: result, At: at, By: p.y[at]})
+		list = append(list, Edge{What: what, N: o / together, Result: result, At: at, By: p.y[at]})
 	}
 	for r := range p.n {
 		at := r*width + largest(p.y[r*width:(r+1)*width], 0, 1)

@@ -35,6 +35,14 @@ func onMetal(env *suites.Env, list []opCase) []harness.Case {
 		// More threadgroups than one, where each must leave the others' elements alone.
 		cases = append(cases, &metalcase.Elementwise{Op: op, D: 1025, Rows: 3, InPlace: 1})
 	}
+	for _, op := range []graph.Op{graph.Silu, graph.SwiGLU} {
+		cases = append(cases, &metalcase.Elementwise{Op: op, D: 113, Rows: 2, Far: true})
+	}
+	for _, mode := range []graph.RopeMode{graph.RopeNeox, graph.RopeNorm} {
+		// Heads beyond what two threads take.
+		cases = append(cases, &metalcase.Rope{Mode: mode, HD: 32, Heads: 17, Tokens: 2, Dims: 32, PosBelow: 2048, Base: 1e6},
+			&metalcase.Rope{Mode: mode, HD: 8, Heads: 65, Tokens: 1, Dims: 8, PosBelow: 2048, Base: 1e6})
+	}
 	cases = append(cases,
 		&metalcase.RmsNorm{D: 113, Rows: 2, Eps: 1e-6, NoWeight: true, Levers: narrow},
 		&metalcase.Rope{Mode: graph.RopeNeox, HD: 64, Heads: 16, Tokens: 2, Dims: 64, PosBelow: 2048, Base: 1e6},
@@ -47,6 +55,10 @@ func onMetal(env *suites.Env, list []opCase) []harness.Case {
 		&metalcase.Permute{Shape: graph.Shape{7, 5, 3, 1}, Perm: [4]int{0, 2, 1, 3}},
 		&metalcase.Permute{Shape: graph.Shape{33, 9, 2, 1}, Perm: [4]int{1, 0, 2, 3}},
 		&metalcase.Permute{Shape: graph.Shape{4, 3, 5, 2}, Perm: [4]int{3, 2, 0, 1}},
+		// A fourth dimension, that stays and that moves.
+		&metalcase.Permute{Shape: graph.Shape{5, 3, 2, 4}, Perm: [4]int{1, 0, 2, 3}},
+		&metalcase.Permute{Shape: graph.Shape{7, 3, 2, 3}, Perm: [4]int{2, 1, 0, 3}},
+		&metalcase.Permute{Shape: graph.Shape{3, 5, 7, 2}, Perm: [4]int{3, 0, 1, 2}},
 		&metalcase.WarmUp{Bytes: 4}, &metalcase.WarmUp{Bytes: 1 << 16}, &metalcase.WarmUp{Bytes: 37 << 10}, &metalcase.WarmUp{Bytes: 256 << 10},
 	)
 	return metalcase.Cases(env, "ops", metalOps, cases)
