@@ -233,6 +233,32 @@ func TestBrokenKernels(t *testing.T) {
 
 	_, err = metal.Compile(dev, fstest.MapFS{})
 	require.ErrorContains(t, err, "no kernel")
+
+	// What is wrong with all files is said once.
+	require.NoError(t, dev.Close())
+	_, err = metal.Compile(dev, nil)
+	require.EqualError(t, err, "metal: the software device is closed")
+	_, err = metal.New(dev, metal.Options{Levers: lever.Default()})
+	require.EqualError(t, err, "metal: the software device is closed")
+}
+
+// A backend whose pipelines were released under it says so.
+func TestReleasedPipelines(t *testing.T) {
+	dev, err := soft.New(soft.Options{})
+	require.NoError(t, err)
+	defer dev.Close()
+	p, err := metal.Compile(dev, nil)
+	require.NoError(t, err)
+	b, err := metal.New(dev, metal.Options{Levers: lever.Default(), Pipelines: p})
+	require.NoError(t, err)
+	defer b.Close()
+	w, _ := table(t, "token_embd.weight", 0)
+	require.NoError(t, b.HoldWeight(w))
+	p.Release()
+	_, err = rowsOf(t, b, w, 1)
+	require.ErrorContains(t, err, "get_rows f32: the pipelines were released, want them kept until the backend is closed")
+	w, _ = table(t, "output.weight", 0)
+	require.ErrorContains(t, b.HoldWeight(w), "warm_up: the pipelines were released, want them kept until the backend is closed")
 }
 
 // The table is what listings and coverage count: every row has a name of its own,
@@ -472,7 +498,10 @@ func TestDeadline(t *testing.T) {
 	require.ErrorContains(t, late.HoldWeight(w), refusal)
 	require.ErrorContains(t, late.ExecuteNode(&graph.Node{Op: graph.Add}, nil, graph.Operand{}, nil), refusal)
 	require.ErrorContains(t, late.ReadHost(nil, 0, nil), refusal)
+	require.ErrorContains(t, late.Synchronize(), refusal)
+	require.ErrorContains(t, late.Synchronize(), refusal, "it stays so")
 	require.NoError(t, late.Close())
+	require.NoError(t, late.Synchronize(), "nothing is left to wait for")
 }
 
 // Close drops pending work, is idempotent, and everything fails after it.

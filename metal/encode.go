@@ -43,9 +43,9 @@ func (b *Backend) launch(e *Entry, n *graph.Node, bind []mtl.Binding, g grid) er
 	if e == nil {
 		return fmt.Errorf("the dispatch table has no entry for this")
 	}
-	p := b.pipelines[e]
-	if p == nil {
-		return fmt.Errorf("%s: no pipeline: the entry is not of Table", e.ID())
+	p, err := b.pipeline(e)
+	if err != nil {
+		return err
 	}
 	cb, err := b.commands()
 	if err != nil {
@@ -63,6 +63,18 @@ func (b *Backend) launch(e *Entry, n *graph.Node, bind []mtl.Binding, g grid) er
 		b.o.Launched(e)
 	}
 	return nil
+}
+
+// pipeline is an entry's.
+func (b *Backend) pipeline(e *Entry) (mtl.Pipeline, error) {
+	p := b.pipelines[e]
+	switch {
+	case p == nil && len(b.pipelines) == 0:
+		return nil, fmt.Errorf("%s: the pipelines were released, want them kept until the backend is closed", e.ID())
+	case p == nil:
+		return nil, fmt.Errorf("%s: no pipeline: the entry is not of Table", e.ID())
+	}
+	return p, nil
 }
 
 // label is "mul_mat q4_0 gemm blk.3.ffn_down".
@@ -116,8 +128,12 @@ func (b *Backend) copy(dst, src graph.Operand) error {
 
 // Synchronize submits what was encoded and waits for it, at most the deadline. Of
 // nothing it is nothing. After a missed deadline the backend refuses all but
-// Close: the work may still run and use its memory.
+// Close, Synchronize too: the work may still run and use its memory.
 func (b *Backend) Synchronize() error {
+	if b.hung != nil && !b.closed {
+		b.discard()
+		return b.alive()
+	}
 	if b.cb == nil {
 		return nil
 	}

@@ -172,7 +172,8 @@ func constantsKey(c map[string]any) string {
 	return strings.Join(keys, "")
 }
 
-// parallel runs f of 0 to n-1 on all cores and joins the errors, in order.
+// parallel runs f of 0 to n-1 on all cores and joins the errors, in order. One that
+// several have, as of a device that is closed, is said once.
 func parallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	next := make(chan int)
@@ -189,5 +190,13 @@ func parallel(n int, f func(i int) error) error {
 	}
 	close(next)
 	wg.Wait()
+	said := map[string]bool{}
+	errs = slices.DeleteFunc(errs, func(err error) bool {
+		again := err != nil && said[err.Error()]
+		if err != nil {
+			said[err.Error()] = true
+		}
+		return again
+	})
 	return errors.Join(errs...)
 }

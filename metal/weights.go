@@ -159,6 +159,10 @@ func (b *Backend) warmUp(h *held, name string) error {
 		b.weights.sum = sum
 	}
 	e := Lookup("warm_up", "", "")
+	pipeline, err := b.pipeline(e)
+	if err != nil {
+		return err
+	}
 	cb, err := b.dev.NewCommandBuffer("warm-up " + name)
 	if err != nil {
 		return err
@@ -167,7 +171,7 @@ func (b *Backend) warmUp(h *held, name string) error {
 	p := b.params(2, words, b.limits.PageSize/4)
 	b.bytes = b.bytes[:0]
 	err = cb.Dispatch(mtl.Dispatch{
-		Label: e.ID() + " " + name, Pipeline: b.pipelines[e],
+		Label: e.ID() + " " + name, Pipeline: pipeline,
 		Bindings: []mtl.Binding{
 			{Index: 0, Buffer: h.buf, Offset: h.off, Length: 4 * words, Access: mtl.Read, Name: name},
 			{Index: 1, Buffer: b.weights.sum, Length: 4, Access: mtl.Output},

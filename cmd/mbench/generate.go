@@ -89,11 +89,18 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
+	var t *tokenizer.Tokenizer
+	made := make(chan error, 1)
+	go func() { // while the weights are checked
+		var err error
+		t, err = tokenizer.New(f)
+		made <- err
+	}()
 	m, err := model.Load(f)
-	if err != nil {
-		return 0, err
+	tokenizerErr := <-made
+	if err == nil {
+		err = tokenizerErr
 	}
-	t, err := tokenizer.New(f)
 	if err != nil {
 		return 0, err
 	}
@@ -150,8 +157,15 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	}
 	stream := t.NewStream()
 	// Bad input shows before any output.
-	if room := ses.NCtx(); len(ids) > room {
+	room := ses.NCtx()
+	if len(ids) > room {
 		return 0, fmt.Errorf("the prompt has %d tokens: the context of %d tokens has room for %d", len(ids), room, room)
+	}
+	if left := room - len(ids) + 1; n > left { // the last token is not evaluated
+		return 0, fmt.Errorf("-n %d: the context of %d tokens has room for %d after a prompt of %d", n, room, left, len(ids))
+	}
+	if err := traceable(levers.Trace); err != nil {
+		return 0, err
 	}
 	if b, ok := backends[0].(*metal.Backend); ok {
 		fmt.Fprintln(s.Stderr, metal.StartLine(b.Device()))
@@ -187,6 +201,22 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		return harness.ExitFailed, nil
 	}
 	return harness.ExitHeld, nil
+}
+
+// traceable makes the directory of MINFER_TRACE and checks that files can be made
+// in it; "" is none.
+func traceable(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("MINFER_TRACE=%s: %w", dir, err)
+	}
+	f, err := os.CreateTemp(dir, "writable-*")
+	if err != nil {
+		return fmt.Errorf("MINFER_TRACE=%s: %w", dir, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // hold gives the first backend the model's weights where it holds its own, and
