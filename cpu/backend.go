@@ -60,6 +60,8 @@ var (
 	_ graph.Backend = (*Backend)(nil)
 	_ graph.Mapper  = (*Backend)(nil)
 	_ graph.Tapper  = (*Backend)(nil)
+
+	_ graph.ZeroAllocator = (*Backend)(nil)
 )
 
 // New makes a backend. A level that this machine cannot run is an error that

@@ -22,7 +22,7 @@ type buffer struct {
 	owner *Backend
 	mem   []byte
 	class int  // of the free list that mem goes to
-	fresh bool // made by AllocFresh: never recycled
+	fresh bool // made by AllocFresh or AllocZeroed: never recycled
 }
 
 // Size is the number of bytes asked for; 0 once freed.
@@ -51,6 +51,10 @@ func (b *Backend) AllocBuffer(size int) (graph.Buffer, error) { return b.alloc(s
 
 // AllocFresh returns memory that no other buffer has had and none will get.
 func (b *Backend) AllocFresh(size int) (graph.Buffer, error) { return b.alloc(size, true) }
+
+// AllocZeroed is AllocFresh: the system's memory is zero, and not there before it is
+// touched.
+func (b *Backend) AllocZeroed(size int) (graph.Buffer, error) { return b.alloc(size, true) }
 
 func (b *Backend) alloc(size int, fresh bool) (graph.Buffer, error) {
 	if size < 0 || size > maxBuffer {

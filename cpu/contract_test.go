@@ -69,6 +69,15 @@ func TestBuffers(t *testing.T) {
 		require.NoError(t, err)
 		first, second := address(buf), address(fresh)
 		require.Zero(t, second%64)
+		zeroed, err := b.AllocZeroed(n)
+		require.NoError(t, err)
+		mem, err := b.Map(zeroed)
+		require.NoError(t, err)
+		require.Equal(t, make([]byte, n), mem)
+		for i := range mem {
+			mem[i] = 1 // and not again where it is freed
+		}
+		b.FreeBuffer(zeroed)
 		b.FreeBuffer(buf)
 		b.FreeBuffer(buf) // a second time: nothing
 		b.FreeBuffer(fresh)

@@ -99,6 +99,13 @@ func (kv *KV) region(s KVSide) Buffer {
 
 func (kv *KV) bytes(s KVSide) int { return kv.Capacity * kv.Type.RowBytes(kv.width(s)) }
 
+// A ZeroAllocator is a Backend that can make memory of zeros without writing them:
+// a cache then takes memory as it fills, and not all at its start.
+type ZeroAllocator interface {
+	// AllocZeroed is AllocBuffer of memory that is zero.
+	AllocZeroed(size int) (Buffer, error)
+}
+
 // bind returns the regions of a layer on backend b and makes them when they do
 // not exist yet.
 func (c *KVCache) bind(layer int, b Backend) (*KV, error) {
@@ -118,8 +125,13 @@ func (c *KVCache) bind(layer int, b Backend) (*KV, error) {
 			layer, c.owner[layer].Name(), b.Name())
 	}
 	c.owner[layer] = b
+	alloc := b.AllocBuffer
+	z, zeroed := b.(ZeroAllocator)
+	if zeroed {
+		alloc = z.AllocZeroed
+	}
 	for _, s := range []KVSide{KVKey, KVValue} {
-		buf, err := b.AllocBuffer(kv.bytes(s))
+		buf, err := alloc(kv.bytes(s))
 		if err != nil {
 			c.free(layer)
 			return nil, fmt.Errorf("kv cache: layer %d: %d bytes on %s: %w", layer, kv.bytes(s), b.Name(), err)
@@ -129,6 +141,9 @@ func (c *KVCache) bind(layer int, b Backend) (*KV, error) {
 		} else {
 			kv.V = buf
 		}
+	}
+	if zeroed {
+		return kv, nil
 	}
 	if err := c.zero(layer); err != nil {
 		c.free(layer)

@@ -12,7 +12,7 @@ import (
 	"minfer/engine/quant"
 )
 
-// scales lists where a block keeps its float16 scales.
+// scales lists where a block keeps its float16 scales, two of them side by side.
 var scales = map[gguf.Type][]int{
 	gguf.Q4_0: {0}, gguf.Q4_1: {0, 2}, gguf.Q5_0: {0}, gguf.Q5_1: {0, 2}, gguf.Q8_0: {0},
 	gguf.Q4_K: {0, 2}, gguf.Q5_K: {0, 2}, gguf.Q6_K: {208},
@@ -93,26 +93,27 @@ func firstBad(t gguf.Type, data []byte) int {
 		return firstNonFinite(t, data)
 	}
 	// Adding the exponent's lowest bit to an exponent of all ones, and to no other,
-	// carries into the sign's place.
-	const mask, one, sign = 0x7c00, 0x0400, 0x8000
+	// carries into the sign's place, in one scale or two side by side.
+	const exponent = 0x7c00
+	mask, one, sign := uint32(exponent), uint32(0x0400), uint32(0x8000)
 	size := t.BlockBytes()
 	first, last := at[0], at[len(at)-1]
+	if last > first {
+		mask, one, sign = mask*0x10001, one*0x10001, sign*0x10001
+	}
 	b := 0
-	const some = 8
-	for ; b+some*size <= len(data); b += some * size {
-		x := uint32(0)
-		for p, left := data[b:], some; left > 0; left-- {
-			d, m := uint32(binary.LittleEndian.Uint16(p[first:])), uint32(binary.LittleEndian.Uint16(p[last:]))
-			x |= (d&mask + one) | (m&mask + one)
-			p = p[size:]
-		}
+	for ; b+3*size+first+4 <= len(data); b += 4 * size {
+		x := binary.LittleEndian.Uint32(data[b+first:])&mask + one
+		x |= binary.LittleEndian.Uint32(data[b+size+first:])&mask + one
+		x |= binary.LittleEndian.Uint32(data[b+2*size+first:])&mask + one
+		x |= binary.LittleEndian.Uint32(data[b+3*size+first:])&mask + one
 		if x&sign != 0 {
 			break
 		}
 	}
 	for ; b+size <= len(data); b += size {
 		d, m := binary.LittleEndian.Uint16(data[b+first:]), binary.LittleEndian.Uint16(data[b+last:])
-		if d&mask == mask || m&mask == mask {
+		if d&exponent == exponent || m&exponent == exponent {
 			return b / size
 		}
 	}
