@@ -2,6 +2,7 @@ package graphs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -18,7 +19,6 @@ import (
 	"minfer/harness"
 	"minfer/metal"
 	"minfer/metal/mtl"
-	"minfer/refs"
 	"minfer/suites"
 )
 
@@ -193,9 +193,20 @@ func (c *metalCheck) bits(o session.Options, s *session.Session) (harness.Result
 }
 
 // near compares logits, one row after another, with those of the float64 model
-// over the tokens: all of them, or all but the last but one as run gives them.
-func (c *metalCheck) near(got []float32, tokens []int32, kv gguf.Type) (harness.Result, error) {
-	rows, err := refs.Forward(c.file, tokens, refs.Options{KV: kv})
+// over the tokens, which the session has evaluated: all of them, or all but the last
+// but one as run gives them.
+func (c *metalCheck) near(got []float32, tokens []int32, kv gguf.Type, s *session.Session) (harness.Result, error) {
+	var cache suites.KVBytes
+	if kv != gguf.F32 {
+		var err error
+		if cache, err = suites.ReadCache(s, c.model.NLayer); err != nil {
+			return harness.Result{}, err
+		}
+	}
+	rows, err := suites.Reference(c.file, tokens, kv, cache)
+	if errors.Is(err, suites.ErrRounding) {
+		return harness.Failed("%v", err), nil
+	}
 	if err != nil {
 		return harness.Result{}, err
 	}
@@ -207,7 +218,7 @@ func (c *metalCheck) near(got []float32, tokens []int32, kv gguf.Type) (harness.
 	}
 	var worst *harness.Comparison
 	for i, row := range rows {
-		cmp, err := harness.Within(got[i*len(row):(i+1)*len(row)], row, 1e-3*max(1, refs.RMS(row)))
+		cmp, err := harness.Within(got[i*len(row):(i+1)*len(row)], row, suites.LogitsBound(row))
 		if err != nil {
 			return harness.Result{}, err
 		}
@@ -328,7 +339,7 @@ func (c *metalCheck) batches(kv gguf.Type, cut int) (harness.Result, error) {
 	if err != nil {
 		return harness.Failed("%v", err), nil
 	}
-	return c.near(got, c.prompt, kv)
+	return c.near(got, c.prompt, kv, s)
 }
 
 // split forces ops to the CPU. The matrices are F32 then, which the CPU multiplies
@@ -362,7 +373,7 @@ func (c *metalCheck) split(m suites.Model, forced ...graph.Op) (harness.Result, 
 	if used := c.uses(forced...); onCPU != used || !onMetal {
 		return harness.Failed("the trace has CPU splits: %v (want %v), Metal splits: %v (want true)", onCPU, used, onMetal), nil
 	}
-	return c.near(got, c.tokens(), gguf.F32)
+	return c.near(got, c.tokens(), gguf.F32, s)
 }
 
 // uses says whether the model's graphs have one of the ops.

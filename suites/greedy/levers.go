@@ -290,9 +290,9 @@ type step struct {
 // text is one continuation.
 type text struct {
 	steps []step
-	// cache has the bytes of the keys and values of each layer, for all tokens but
-	// the last. nil where the cache rounds nothing.
-	cache [][2][]byte
+	// cache is what was stored of all tokens but the last, nil where that rounds
+	// nothing.
+	cache suites.KVBytes
 }
 
 func (t text) tokens() []int32 {
@@ -338,29 +338,9 @@ func (g *group) generate(ctx context.Context, s setting, prompt, tokens int, wat
 		next = []int32{st.token}
 	}
 	if g.kv != gguf.F32 {
-		t.cache, err = readCache(ses, g.m.NLayer)
+		t.cache, err = suites.ReadCache(ses, g.m.NLayer)
 	}
 	return t, err
-}
-
-// readCache copies what a session has stored so far.
-func readCache(ses *session.Session, layers int) ([][2][]byte, error) {
-	var all [][2][]byte
-	for l := range layers {
-		kv, b := ses.Cache().Layer(l)
-		var sides [2][]byte
-		for i, side := range []struct {
-			buf   graph.Buffer
-			width int
-		}{{kv.K, kv.KWidth}, {kv.V, kv.VWidth}} {
-			sides[i] = make([]byte, ses.Pos()*kv.Type.RowBytes(side.width))
-			if err := b.ReadHost(side.buf, 0, sides[i]); err != nil {
-				return nil, err
-			}
-		}
-		all = append(all, sides)
-	}
-	return all, nil
 }
 
 func (g *group) prompt(i int) []int32 { return g.tok.Encode(prompts[i], tokenizer.Options{}) }
@@ -376,11 +356,8 @@ func argmax(x []float32) int32 {
 	return int32(best)
 }
 
-// reference gives the float64 model's logits before each token of a text. Rounding
-// to a cache's type is not continuous: a value that float32 arithmetic puts on the
-// other side of a tie is stored a step away, and the logits then move by more than
-// any arithmetic would. So each stored value is held against the reference's own,
-// within a rounding, and the reference goes on with what was stored.
+// reference gives the float64 model's logits before each token of a text, with the
+// text's own cache; see suites.Reference.
 func (g *group) reference(prompt []int32, t text) ([][]float64, error) {
 	ids := t.tokens()
 	all := append(append([]int32{}, prompt...), ids[:len(ids)-1]...)
@@ -394,60 +371,13 @@ func (g *group) reference(prompt []int32, t text) ([][]float64, error) {
 	if rows, ok := g.wanted[key]; ok {
 		return rows, nil
 	}
-	o := refs.Options{KV: g.kv}
-	if t.cache != nil {
-		o.Store = func(layer int, values bool, x []float64) ([]float64, error) {
-			side := 0
-			if values {
-				side = 1
-			}
-			stored, err := refs.Dequantize(g.kv, t.cache[layer][side], len(x))
-			if err == nil {
-				err = rounded(g.kv, stored, x)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("the cache of layer %d, %s: %w", layer, [...]string{"keys", "values"}[side], err)
-			}
-			return stored, nil
-		}
-	}
-	rows, err := refs.Forward(g.file, all, o)
+	rows, err := suites.Reference(g.file, all, g.kv, t.cache)
 	if err != nil {
 		return nil, err
 	}
 	g.wanted[key] = rows[len(prompt)-1:]
 	return g.wanted[key], nil
 }
-
-// errRounding is wrapped where a cache holds what no rounding makes of the value.
-var errRounding = errors.New("not the value rounded")
-
-// rounded checks that a cache of type t may hold stored for x: within half a step,
-// with arithmetic's part of the values' size. A step of f16 is 2^-10 of a value. One of
-// q8_0 is the largest of its block over 127, and as that is itself stored as f16 a
-// value may be off by 127 * 2^-11 of a step more.
-func rounded(t gguf.Type, stored, x []float64) error {
-	slack := 5e-5 * refs.RMS(x)
-	for i := range x {
-		allowed := math.Abs(x[i])*0x1p-11 + 0x1p-25
-		if t == gguf.Q8_0 {
-			largest := 0.0
-			for _, v := range x[i/32*32 : i/32*32+32] {
-				largest = max(largest, math.Abs(v))
-			}
-			allowed = (0.5 + 127*0x1p-11) * largest / 127
-		}
-		if d := math.Abs(stored[i] - x[i]); !(d <= allowed+slack) {
-			return fmt.Errorf("%w: element %d is %v, the reference's value %v: want it within %.3g", errRounding, i, stored[i], x[i], allowed+slack)
-		}
-	}
-	return nil
-}
-
-// logitsBound is how far a logit may be from the float64 model's, whose row of
-// logits is given, as a share of their size: the worst of many thousand rows is near
-// 7e-6, and 5e-5 allows for longer rows. (The contract of the Metal path is 1e-3.)
-func logitsBound(row []float64) float64 { return 5e-5 * max(1, refs.RMS(row)) }
 
 // tieBound is how far two settings' logits may be apart: what arithmetic moves and,
 // where the cache rounds, what a value stored a step away moves. The worst seen is
@@ -523,7 +453,7 @@ type verdict struct{ failure, tie string }
 func (g *group) judge(p int, t text, worst *harness.Comparison) (verdict, error) {
 	ids := t.tokens()
 	want, err := g.reference(g.prompt(p), t)
-	if errors.Is(err, errRounding) {
+	if errors.Is(err, suites.ErrRounding) {
 		return verdict{failure: err.Error()}, nil
 	}
 	if err != nil {
@@ -532,7 +462,7 @@ func (g *group) judge(p int, t text, worst *harness.Comparison) (verdict, error)
 	var v verdict
 	parted := false
 	for i, st := range t.steps {
-		row, bound := want[i], logitsBound(want[i])
+		row, bound := want[i], suites.LogitsBound(want[i])
 		c, err := harness.Within(st.logits, row, bound)
 		if err != nil {
 			return v, err
