@@ -93,7 +93,7 @@ func sweepCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 			fmt.Fprintln(s.Stderr, "mbench: no GPU here: the software Metal device is measured")
 		}
 	}
-	temp, err := os.MkdirTemp("", "mbench-")
+	temp, err := cli.TempDir("mbench")
 	if err != nil {
 		return 0, err
 	}

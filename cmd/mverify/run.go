@@ -309,7 +309,7 @@ func (f *flags) environments(levers lever.Levers, devices []string) ([]target, s
 		}
 		described = cli.Describe(env.Oracle)
 	}
-	if env.Temp, err = os.MkdirTemp("", "mverify-"); err != nil {
+	if env.Temp, err = cli.TempDir("mverify"); err != nil {
 		return nil, "", err
 	}
 	targets := []target{{name: devices[0], env: env}}
