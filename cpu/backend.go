@@ -107,6 +107,10 @@ func (b *Backend) Name() string { return "CPU" }
 // Level is the level that runs: never Auto.
 func (b *Backend) Level() Level { return b.level }
 
+// Kernels names the kernels that run: the level, and where Auto chose AVX-512 kernels
+// that have another level's bits, both.
+func (b *Backend) Kernels() string { return b.table.Name }
+
 // Threads is the number of threads.
 func (b *Backend) Threads() int { return b.pool.threads }
 

@@ -140,7 +140,10 @@ func (e *Env) OnClose(f func()) { e.closers = append(e.closers, f) }
 
 // Device makes the backends under test.
 type Device struct {
-	Name string // with what matters of it: "cpu (avx2)", "soft (strict)"
+	Name string // with what matters of its results: "cpu (avx2)", "soft (strict)"
+	// Kernels of the CPU backend, which decide how fast it is: "avx2 bits, avx512
+	// kernels".
+	Kernels string
 	// Level is the level of the CPU backend's arithmetic.
 	Level exact.Level
 	// New makes a CPU backend that works with that many threads: the one under test
@@ -155,6 +158,14 @@ type Device struct {
 	// Fast opens the same device without its sanitizer, nil where Open's has none:
 	// for runs so long that only a part of them can be watched.
 	Fast func(threads int) (mtl.Device, error)
+}
+
+// Describe names the device with what its rates depend on.
+func (d *Device) Describe() string {
+	if d.Kernels == "" || d.Open != nil {
+		return d.Name
+	}
+	return "cpu (" + d.Kernels + ")"
 }
 
 // Model is one file to verify with.

@@ -194,7 +194,7 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if n == 0 {
 		first = start // nothing was evaluated: there is no rate
 	}
-	fmt.Fprintf(s.Stderr, "mbench: %s: prompt %s, generation %s\n", dev.Name,
+	fmt.Fprintf(s.Stderr, "mbench: %s: prompt %s, generation %s\n", dev.Describe(),
 		rate(len(ids), first.Sub(start)), rate(max(len(drawn)-1, 0), end.Sub(first)))
 	if err != nil {
 		fmt.Fprintln(s.Stderr, "mbench: interrupted")

@@ -138,7 +138,7 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	for _, o.Path = range paths {
 		ended = peers.Run(ctx, lib, o, func(rec *peers.Record) error {
 			rec.Model = filepath.Base(o.Path)
-			rec.Provenance = cli.Provenance(s, "mbench", append([]string{"peers"}, args...), device.Name)
+			rec.Provenance = cli.Provenance(s, "mbench", append([]string{"peers"}, args...), device.Describe())
 			rec.Provenance.Oracle = cli.Describe(lib)
 			records = append(records, rec)
 			if folder != "" {

@@ -27,7 +27,7 @@ var vnni = sync.OnceValue(func() *Table {
 		return nil
 	}
 	t := *avx2()
-	t.Name = "avx2 with avx512 kernels"
+	t.Name = "avx2 bits, avx512 kernels"
 	t.SoftMax, t.Silu, t.SwiGLU = exponentialsH.softMax, exponentialsH.silu, exponentialsH.swiglu
 	t.Attention = attentionH.kernels()
 	t.Weights = maps.Clone(t.Weights)

@@ -110,7 +110,7 @@ func (r *Runner) Run(ctx context.Context, s Scenario) (*harness.Record, error) {
 		return nil, err
 	}
 	rec := &harness.Record{Provenance: s.env.Provenance, Sweep: s.Sweep, Op: s.Op, Params: s.Params, Lever: s.Lever, Differs: s.Differs}
-	rec.Provenance.Device = s.env.Device.Name
+	rec.Provenance.Device = s.env.Device.Describe()
 	if s.env.Tally != nil {
 		rec.GPU = &r.o.GPU
 	}

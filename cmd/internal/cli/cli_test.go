@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"minfer/cpu/kernel"
 	"minfer/engine/lever"
 	"minfer/harness"
 	"minfer/metal/mtl/soft/san"
@@ -76,6 +77,19 @@ func TestDevice(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "cpu (generic)", d.Name)
 	require.Nil(t, d.Open)
+	require.Equal(t, "cpu (generic)", d.Describe())
+	if kernel.VNNI() != nil { // the name is of the bits, whatever computes them
+		auto, err := Device("cpu", DeviceOptions{})
+		require.NoError(t, err)
+		require.Equal(t, "cpu (avx2)", auto.Name)
+		require.Equal(t, "cpu (avx2 bits, avx512 kernels)", auto.Describe())
+		forced, err := Device("cpu", DeviceOptions{Levers: lever.Levers{CPULevel: "avx2"}})
+		require.NoError(t, err)
+		require.Equal(t, "cpu (avx2)", forced.Describe())
+		soft, err := Device("soft", DeviceOptions{})
+		require.NoError(t, err)
+		require.Equal(t, soft.Name, soft.Describe())
+	}
 	b, err := d.New(2)
 	require.NoError(t, err)
 	require.NoError(t, b.(io.Closer).Close())

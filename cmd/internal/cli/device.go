@@ -68,7 +68,7 @@ func cpuDevice(l lever.Levers) (suites.Device, error) {
 	if b.Level() == cpu.AVX512 {
 		level = exact.Z
 	}
-	return suites.Device{Name: fmt.Sprintf("cpu (%s)", b.Level()), Level: level, New: func(threads int) (graph.Backend, error) {
+	return suites.Device{Name: fmt.Sprintf("cpu (%s)", b.Level()), Kernels: b.Kernels(), Level: level, New: func(threads int) (graph.Backend, error) {
 		o := o
 		o.Threads = threads
 		return cpu.New(o)
