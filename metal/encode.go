@@ -102,30 +102,6 @@ func (b *Backend) commands() (mtl.CommandBuffer, error) {
 	return cb, nil
 }
 
-// copy encodes a device-side copy and a barrier.
-func (b *Backend) copy(dst, src graph.Operand) error {
-	if dst.Len != src.Len {
-		return fmt.Errorf("a copy of %d bytes to %d", src.Len, dst.Len)
-	}
-	to, err := b.use(dst)
-	if err != nil {
-		return err
-	}
-	from, err := b.use(src)
-	if err != nil {
-		return err
-	}
-	cb, err := b.commands()
-	if err != nil {
-		return err
-	}
-	if err := cb.Copy(to, dst.Off, from, src.Off, src.Len); err != nil {
-		return err
-	}
-	cb.Barrier()
-	return nil
-}
-
 // Synchronize submits what was encoded and waits for it, at most the deadline. Of
 // nothing it is nothing. After a missed deadline the backend refuses all but
 // Close, Synchronize too: the work may still run and use its memory.

@@ -177,16 +177,6 @@ var gridNames = [...]string{
 // String gives the attribute as the language spells it.
 func (g GridKind) String() string { return name(gridNames[:], int(g), "grid") }
 
-// GridKindOf finds a grid attribute by the language's spelling.
-func GridKindOf(attr string) (GridKind, bool) {
-	for i, n := range gridNames {
-		if n == attr {
-			return GridKind(i), true
-		}
-	}
-	return 0, false
-}
-
 // Vector tells whether the attribute has three components.
 func (g GridKind) Vector() bool {
 	switch g {

@@ -304,15 +304,6 @@ func (l *lowerer) spill(v value) place {
 	return p
 }
 
-// undef is an indeterminate value.
-func (l *lowerer) undef(t *types.Type) value {
-	v := value{typ: t}
-	for _, f := range l.leaves(t) {
-		v.s = append(v.s, l.emit(ir.Undef, f.typ, 0))
-	}
-	return v
-}
-
 // zero is a value of all zero bits.
 func (l *lowerer) zero(t *types.Type) value {
 	v := value{typ: t}

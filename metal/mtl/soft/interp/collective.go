@@ -142,7 +142,7 @@ func identity(c *collective) uint64 {
 	case ir.ReduceAdd:
 		// -0 leaves every float as it is; +0 would turn a sum of -0 into +0.
 		if t.IsFloat() {
-			return all&^(all>>1) | 0
+			return all &^ (all >> 1)
 		}
 	case ir.ReduceMul:
 		return one

@@ -380,11 +380,6 @@ func ftobf16(x float32) uint32 {
 	return (b + 0x7fff + b>>16&1) >> 16
 }
 
-// roundf16 and roundbf16 round a float to the narrow type and keep it as float.
-
-func roundf16(x float32) float32  { return f16tof(ftof16(x)) }
-func roundbf16(x float32) float32 { return bf16tof(ftobf16(x)) }
-
 // fma16: all products and sums of halves that matter are exact in float64 or
 // far from a tie, so one rounding from float64, made by rounding to odd first.
 func fma16(x, y, z uint32) uint32 {

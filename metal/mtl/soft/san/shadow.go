@@ -18,7 +18,6 @@ const (
 	darkBit  = 1 << 10
 )
 
-func keySg(k uint64) int   { return int(k & sgMask >> sgShift) }
 func keyLane(k uint64) int { return int(k & laneMask) }
 
 // sameStep says whether two keys of one generation and one simdgroup have no
