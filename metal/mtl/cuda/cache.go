@@ -77,7 +77,7 @@ func (k *cache) store(key string, code []byte) error {
 
 // compile gives the machine code of a source. Where the cache can't be written to,
 // as on a full disk, the next start is slower and nothing else.
-func (k *cache) compile(c *Compiler, d *Driver, s *Source) ([]byte, error) {
+func (k *cache) compile(c *Compiler, s *Source) ([]byte, error) {
 	key := k.key(s)
 	if code, ok := k.load(key); ok {
 		return code, nil

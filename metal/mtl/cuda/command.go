@@ -109,6 +109,10 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	if err := checkDevice(p, &d); err != nil {
 		return err
 	}
+	k, err := p.taking(&d)
+	if err != nil {
+		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
+	}
 	if err := p.retain(); err != nil {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
@@ -123,16 +127,17 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
 	cb.pipelines = append(cb.pipelines, p)
-	cb.work = append(cb.work, work{label: d.Label, kernel: p.kernel, launch: cb.launch(p, &d)})
+	cb.work = append(cb.work, work{label: d.Label, kernel: k, launch: cb.launch(k, &d)})
 	return nil
 }
 
 // launch is a checked dispatch in the terms of the driver.
-func (cb *CommandBuffer) launch(p *Pipeline, d *mtl.Dispatch) Launch {
-	params := p.kernel.src.Func.Params
+func (cb *CommandBuffer) launch(kernel *Kernel, d *mtl.Dispatch) Launch {
+	params := kernel.src.Func.Params
 	l := Launch{
 		Ragged: d.Threads != mtl.Size{}, Threadgroup: axes(d.ThreadsPerThreadgroup),
 		Args: make([]*Memory, len(params)), Offsets: make([]int, len(params)), ThreadgroupBytes: make([]int, len(params)),
+		Values: make([][]byte, len(params)),
 	}
 	l.Grid = axes(d.Threadgroups)
 	if l.Ragged {
@@ -148,6 +153,8 @@ func (cb *CommandBuffer) launch(p *Pipeline, d *mtl.Dispatch) Launch {
 			case b.Index != param.Index:
 			case b.Buffer != nil:
 				l.Args[k], l.Offsets[k] = b.Buffer.(*Buffer).mem, b.Offset
+			case kernel.src.Inline[k] > 0:
+				l.Values[k] = append([]byte(nil), b.Bytes...)
 			default:
 				for len(cb.inline)%inlineAlign != 0 {
 					cb.inline = append(cb.inline, 0)

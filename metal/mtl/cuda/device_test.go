@@ -49,7 +49,7 @@ func TestCache(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "machine code", string(got))
 	// Without a compiler: the code can only come from the cache.
-	got, err = k.compile(nil, nil, s)
+	got, err = k.compile(nil, s)
 	require.NoError(t, err)
 	require.Equal(t, "machine code", string(got))
 
@@ -58,14 +58,8 @@ func TestCache(t *testing.T) {
 	require.Len(t, files, 1, "nothing is left beside it")
 
 	others := map[string]string{"source": k.key(&Source{Entry: "k_a", Text: "text "}), "entry": k.key(&Source{Entry: "k_b", Text: "text"})}
-	for what, o := range map[string]struct {
-		d Driver
-		c Compiler
-	}{
-		"driver": {Driver{version: 13010, attrs: d.attrs}, Compiler{major: 13, minor: 1}}, "compiler": {Driver{version: 13000, attrs: d.attrs}, Compiler{major: 13, minor: 2}},
-		"architecture": {Driver{version: 13000, attrs: attributes{major: 10}}, Compiler{major: 13, minor: 1}},
-	} {
-		other, err := openCache(dir, &o.d, &o.c)
+	for what, o := range map[string][4]int32{"driver": {13010, 9, 13, 1}, "compiler": {13000, 9, 13, 2}, "architecture": {13000, 10, 13, 1}} {
+		other, err := openCache(dir, &Driver{version: o[0], attrs: attributes{major: int(o[1])}}, &Compiler{major: o[2], minor: o[3]})
 		require.NoError(t, err)
 		others[what] = other.key(s)
 	}

@@ -375,6 +375,9 @@ type Launch struct {
 	// are bytes in it.
 	Args    []*Memory
 	Offsets []int
+	// Values has the bytes of each argument that goes by value (Source.Inline), by
+	// Param; nil where there is none.
+	Values [][]byte
 	// ThreadgroupBytes has the size of each threadgroup argument, by Param.
 	ThreadgroupBytes []int
 	// Repeat launches as often, one after another; 0 is once.
@@ -389,6 +392,7 @@ type call struct {
 	shared  uint32
 	geometry
 	args   []uint64         // by Param: an address, or an offset in shared memory
+	values [][]byte         // by Param, what goes by value
 	params []unsafe.Pointer // to the geometry and to each of args
 }
 
@@ -436,6 +440,13 @@ func (k *Kernel) prepare(l Launch) (*call, error) {
 	shared := k.src.StaticBytes
 	for n, p := range f.Params {
 		switch m := l.Args[n]; {
+		case k.src.Inline[n] > 0:
+			if l.Values == nil || len(l.Values[n]) != p.ElemSize {
+				return fail("argument %s: no value of %d bytes", p.Name, p.ElemSize)
+			}
+			c.args = append(c.args, 0)
+			c.values = append(c.values, append(make([]byte, 0, k.src.Inline[n]), l.Values[n]...))
+			continue
 		case p.Kind == ir.ThreadgroupParam:
 			c.args = append(c.args, uint64(shared))
 			shared += (l.ThreadgroupBytes[n] + 15) &^ 15
@@ -447,12 +458,17 @@ func (k *Kernel) prepare(l Launch) (*call, error) {
 			}
 			c.args = append(c.args, m.addr+uint64(l.Offsets[n]))
 		}
+		c.values = append(c.values, nil)
 	}
 	c.shared = uint32(shared)
 	c.params = append(make([]unsafe.Pointer, 0, 1+len(c.args)), unsafe.Pointer(&c.geometry))
 	for n := range c.args {
 		// An offset is the low half: the machine is little-endian.
-		c.params = append(c.params, unsafe.Pointer(&c.args[n]))
+		p := unsafe.Pointer(&c.args[n])
+		if v := c.values[n]; v != nil {
+			p = unsafe.Pointer(unsafe.SliceData(v)) // its capacity is what the kernel takes
+		}
+		c.params = append(c.params, p)
 	}
 	return c, nil
 }

@@ -20,8 +20,8 @@ var libmText string
 
 // Source is the CUDA C++ text of one kernel. The kernel takes a launch_t (see
 // device/base.cuh) and then one argument for each of the function's Params: an
-// address for a buffer, the offset in dynamic shared memory (uint32) for a
-// threadgroup argument.
+// address for a buffer, or the object itself (Inline), and the offset in dynamic
+// shared memory (uint32) for a threadgroup argument.
 type Source struct {
 	Func  *ir.Func
 	Text  string
@@ -29,6 +29,9 @@ type Source struct {
 	// StaticBytes are the threadgroup variables: they lie at the start of dynamic
 	// shared memory, the arguments behind them at multiples of 16.
 	StaticBytes int
+	// Inline has the size, by Param, of an argument that is taken by value, a multiple
+	// of 16, and 0 for the others.
+	Inline []int
 }
 
 // EmitError names what the emitter can't print.
@@ -48,13 +51,29 @@ type Options struct {
 	// Poll has every loop look now and then whether the host wants the kernel to
 	// stop; without it a kernel that never ends takes the GPU with it.
 	Poll bool
+	// Inline has the kernel take each small object in constant memory by value, in
+	// the launch itself: see Source.Inline. Threads then need no load to know it.
+	Inline bool
+}
+
+// maxInline is the most bytes of an object that goes by value.
+const maxInline = 256
+
+// inlined tells the parameters that go by value where inlining is asked for.
+func inlined(p ir.Param) bool {
+	return p.Kind == ir.BufferParam && p.Space == ir.Constant && p.Ref && p.ElemSize > 0 && p.ElemSize <= maxInline
 }
 
 // Emit prints a verified function. The error is an *EmitError.
 func Emit(f *ir.Func, o Options) (*Source, error) {
-	e := &emitter{f: f, o: o, u: pass.Analyze(f), text: make([]string, len(f.Types))}
+	e := &emitter{f: f, o: o, u: pass.Analyze(f), text: make([]string, len(f.Types)), defs: definitions(f.Body, map[ir.Value]*ir.Instr{})}
 	e.flow = planFlow(f, e.u)
-	s := &Source{Func: f, Entry: entryName(f.Name)}
+	s := &Source{Func: f, Entry: entryName(f.Name), Inline: make([]int, len(f.Params))}
+	for k, p := range f.Params {
+		if o.Inline && inlined(p) {
+			s.Inline[k] = (p.ElemSize + 15) &^ 15
+		}
+	}
 	e.indent = 1
 	e.prologue(s)
 	e.region(f.Body)
@@ -86,9 +105,12 @@ func Emit(f *ir.Func, o Options) (*Source, error) {
 	}
 	fmt.Fprintf(&out, "// %s\nextern \"C\" __global__ void %s%s(const launch_t g", oneLine(f.Name), bounds, s.Entry)
 	for k, p := range f.Params {
-		if p.Kind == ir.ThreadgroupParam {
+		switch {
+		case p.Kind == ir.ThreadgroupParam:
 			fmt.Fprintf(&out, ", const u32 arg%d", k)
-		} else {
+		case s.Inline[k] > 0:
+			fmt.Fprintf(&out, ", const __grid_constant__ object<%d> value%d", s.Inline[k], k)
+		default:
 			fmt.Fprintf(&out, ", char* const arg%d", k)
 		}
 		fmt.Fprintf(&out, " /* %s */", strings.ReplaceAll(p.Name, "*/", ""))
@@ -122,6 +144,7 @@ type emitter struct {
 	out    strings.Builder
 	indent int
 	text   []string // by value: its expression, a name or a literal
+	defs   map[ir.Value]*ir.Instr
 	names  int
 	pos    ir.Pos
 	mask   string // the mask of active lanes as an expression
@@ -234,6 +257,11 @@ func (e *emitter) prologue(s *Source) {
 	}
 	if e.o.Poll {
 		e.line("u32 polls = 0;")
+	}
+	for k, n := range s.Inline {
+		if n > 0 {
+			e.line("char* const arg%d = (char*)&value%d;", k, k)
+		}
 	}
 	for k, a := range e.f.Allocas {
 		e.line("__align__(%d) char local%d[%d]; // %s", max(a.Align, 1), k, max(a.Size, 1), oneLine(a.Name))

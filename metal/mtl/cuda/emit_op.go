@@ -314,6 +314,10 @@ func (e *emitter) convert(i *ir.Instr) {
 		}
 	case ir.SToF, ir.UToF:
 		s := i.Op == ir.SToF && from != ir.I1
+		if small := e.smallToFloat(a, s); small != "" && to != ir.BF16 {
+			e.define(i, "%s", rounded(to, small))
+			return
+		}
 		switch {
 		case to == ir.BF16 && s:
 			e.define(i, "stob((s64)%s)", e.signed(a))

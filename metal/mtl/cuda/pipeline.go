@@ -13,9 +13,14 @@ import (
 // Pipeline is an [mtl.Pipeline] of the device.
 type Pipeline struct {
 	device  *Device
-	kernel  *Kernel
+	kernel  *Kernel // takes small constants by value
 	args    []mtl.Argument
 	threads int
+
+	// general takes them from buffers; made when one is bound so for the first time.
+	once    sync.Once
+	general *Kernel
+	failed  error
 
 	mu       sync.Mutex
 	recorded int // dispatches that hold it
@@ -29,18 +34,14 @@ func (d *Device) newPipeline(f *ir.Func) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := Emit(f, Options{Poll: true})
+	src, err := Emit(f, Options{Poll: true, Inline: true})
 	if err != nil {
 		return nil, err
 	}
 	if limit := d.limits.MaxThreadgroupMemory; src.StaticBytes > limit {
 		return nil, fmt.Errorf("kernel %s: %d bytes of threadgroup variables: want at most %d", f.Name, src.StaticBytes, limit)
 	}
-	code, err := d.cache.compile(d.compiler, d.driver, src)
-	if err != nil {
-		return nil, err
-	}
-	k, err := d.driver.Load(src, code)
+	k, err := d.load(src)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +50,35 @@ func (d *Device) newPipeline(f *ir.Func) (*Pipeline, error) {
 		p.threads = min(p.threads, f.MaxThreads)
 	}
 	return p, nil
+}
+
+// load makes machine code of a source and loads it.
+func (d *Device) load(src *Source) (*Kernel, error) {
+	code, err := d.cache.compile(d.compiler, src)
+	if err != nil {
+		return nil, err
+	}
+	return d.driver.Load(src, code)
+}
+
+// taking is the kernel that takes a dispatch's bindings.
+func (p *Pipeline) taking(d *mtl.Dispatch) (*Kernel, error) {
+	for k, param := range p.kernel.src.Func.Params {
+		for _, b := range d.Bindings {
+			if p.kernel.src.Inline[k] == 0 || b.Index != param.Index || b.Buffer == nil {
+				continue
+			}
+			p.once.Do(func() {
+				src, err := Emit(p.kernel.src.Func, Options{Poll: true})
+				if err == nil {
+					p.general, err = p.device.load(src)
+				}
+				p.failed = err
+			})
+			return p.general, p.failed
+		}
+	}
+	return p.kernel, nil
 }
 
 // Kernel implements [mtl.Pipeline].
@@ -87,6 +117,9 @@ func (p *Pipeline) Release() {
 func (p *Pipeline) unload() {
 	if p.released && p.recorded == 0 {
 		_ = p.kernel.Unload()
+		if p.general != nil {
+			_ = p.general.Unload()
+		}
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"sort"
 	"sync"
 	"testing"
@@ -23,6 +25,8 @@ import (
 )
 
 var textsPath = flag.String("texts", "", "folder that TestPipelinesEmit writes the CUDA C++ of every pipeline to, and the machine code where there is a compiler")
+
+var onlyPipelines = flag.String("pipelines", "mul_mat_q4_0_single|kernel_add$", "regular expression of the pipelines that TestPipelinesEmit compiles")
 
 // sources are the texts of all pipelines of the Metal backend, by name.
 func sources(t *testing.T) map[string]*cuda.Source {
@@ -54,7 +58,7 @@ func sources(t *testing.T) map[string]*cuda.Source {
 		args, err := frontend.Arguments(f, 31)
 		require.NoError(t, err, name)
 		require.Len(t, args, len(f.Params), name)
-		s, err := cuda.Emit(f, cuda.Options{Poll: true})
+		s, err := cuda.Emit(f, cuda.Options{Poll: true, Inline: true})
 		require.NoError(t, err, name)
 		all[name] = s
 	}
@@ -84,9 +88,8 @@ func TestPipelinesEmit(t *testing.T) {
 	if err != nil {
 		t.Skipf("SKIPPED the compilation of %d texts: no run-time compiler here (%v); -nvrtc names one", len(names), err)
 	}
-	if testing.Short() {
-		names = names[:8]
-	}
+	only := regexp.MustCompile(*onlyPipelines)
+	names = slices.DeleteFunc(names, func(name string) bool { return !only.MatchString(name) })
 	start := time.Now()
 	var wait sync.WaitGroup
 	next := make(chan string)

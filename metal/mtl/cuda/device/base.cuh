@@ -29,6 +29,11 @@ FN bool stopped(const launch_t& g) {
   return true;
 }
 
+// An argument by value.
+template <int N> struct __align__(16) object {
+  unsigned char bytes[N];
+};
+
 extern __shared__ __align__(16) unsigned char shared_[];
 
 // Integers: division by zero gives 0, MIN/-1 wraps.

@@ -1,0 +1,147 @@
+package cuda_test
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"minfer/metal/kernels"
+	"minfer/metal/mtl"
+	"minfer/metal/mtl/cuda"
+)
+
+// readKernel sums words, so that the memory is read and the result depends on it.
+const readKernel = `#include <metal_stdlib>
+using namespace metal;
+kernel void read_all(device const uint4 *x [[buffer(0)]], device uint *y [[buffer(1)]], constant uint &n [[buffer(2)]],
+                     uint i [[thread_position_in_grid]], uint all [[threads_per_grid]], uint lane [[thread_index_in_simdgroup]]) {
+    uint4 s = 0;
+    for (; i + 3 * all < n; i += 4 * all) {
+        const uint4 a = x[i], b = x[i + all], c = x[i + 2 * all], d = x[i + 3 * all];
+        s += (a ^ b) + (c ^ d);
+    }
+    for (; i < n; i += all) {
+        s += x[i];
+    }
+    const uint t = simd_sum(s.x + s.y + s.z + s.w);
+    if (lane == 0 && t == 12345) {
+        y[0] = t;
+    }
+}
+`
+
+// TestGPUBandwidth times the single-token products at the shapes of a model of 7B
+// parameters, over more weights than the caches hold, beside a kernel that reads.
+func TestGPUBandwidth(t *testing.T) {
+	if flag.Lookup("cuda").Value.String() != "true" {
+		t.Skip("SKIPPED: nothing ran on a GPU; -cuda asks for it")
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = t.TempDir()
+	}
+	d, err := cuda.Open(cuda.DeviceOptions{Compiler: flag.Lookup("nvrtc").Value.String(), Cache: cache + "/minfer/cuda"})
+	require.NoError(t, err)
+	defer d.Close()
+	compile := func(name, text string) mtl.Library {
+		lib, err := d.Compile(context.Background(), mtl.Source{Name: name, Text: text, Include: kernels.FS, FastMath: true})
+		require.NoError(t, err)
+		return lib
+	}
+	pipeline := func(l mtl.Library, kernel string) *cuda.Pipeline {
+		p, err := l.Pipeline(kernel, nil)
+		require.NoError(t, err)
+		return p.(*cuda.Pipeline)
+	}
+	buffer := func(n int) mtl.Buffer {
+		b, err := d.NewBuffer(n, "b")
+		require.NoError(t, err)
+		return b
+	}
+	// run gives the GPU's time of a command buffer, the best of five.
+	run := func(record func(cb mtl.CommandBuffer)) time.Duration {
+		best := time.Hour
+		for range 5 {
+			cb, err := d.NewCommandBuffer("timed")
+			require.NoError(t, err)
+			record(cb)
+			timing, err := cb.Submit(context.Background())
+			require.NoError(t, err)
+			best = min(best, timing.GPU)
+		}
+		return best
+	}
+	const total = 2 << 30 // bytes read in turn: many times the L2
+	weights := buffer(total)
+	block := make([]byte, 1<<20)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range block {
+		block[i] = byte(r.Uint32()) & 0x3f // no half of these bytes is infinite
+	}
+	for off := 0; off < total; off += len(block) {
+		require.NoError(t, weights.Write(off, block))
+	}
+	out := buffer(4 << 20)
+	u32 := func(v ...uint32) []byte {
+		var b []byte
+		for _, x := range v {
+			b = binary.LittleEndian.AppendUint32(b, x)
+		}
+		return b
+	}
+	read := pipeline(compile("read.metal", readKernel), "read_all")
+	best := 0.0
+	for _, groups := range []int{132 * 4, 132 * 8, 132 * 16, 132 * 64} {
+		took := run(func(cb mtl.CommandBuffer) {
+			require.NoError(t, cb.Dispatch(mtl.Dispatch{Label: "read", Pipeline: read, Bindings: []mtl.Binding{
+				{Index: 0, Buffer: weights, Length: total}, {Index: 1, Buffer: out, Length: 4, Access: mtl.Write}, {Index: 2, Bytes: u32(total / 16)},
+			}, Threadgroups: mtl.Size{X: groups, Y: 1, Z: 1}, ThreadsPerThreadgroup: mtl.Size{X: 256, Y: 1, Z: 1}}))
+		})
+		rate := total / took.Seconds()
+		best = max(best, rate)
+		t.Logf("read of %d MiB by %d threadgroups: %.0f us, %.2f TB/s", total>>20, groups, took.Seconds()*1e6, rate/1e12)
+	}
+	empty := run(func(cb mtl.CommandBuffer) {
+		for range 100 {
+			require.NoError(t, cb.Dispatch(mtl.Dispatch{Label: "read", Pipeline: read, Bindings: []mtl.Binding{
+				{Index: 0, Buffer: weights, Length: total}, {Index: 1, Buffer: out, Length: 4, Access: mtl.Write}, {Index: 2, Bytes: u32(0)},
+			}, Threadgroups: mtl.Size{X: 132, Y: 1, Z: 1}, ThreadsPerThreadgroup: mtl.Size{X: 64, Y: 1, Z: 1}}))
+		}
+	})
+	t.Logf("a launch that does nothing: %.2f us each of 100", empty.Seconds()*1e4)
+	text, err := fs.ReadFile(kernels.FS, "mul_mat.metal")
+	require.NoError(t, err)
+	lib := compile("mul_mat.metal", string(text))
+	for _, w := range []struct {
+		name          string
+		elems, stride int // of a block
+	}{{"q4_0", 32, 18}, {"q4_1", 32, 20}, {"q5_0", 32, 22}, {"q8_0", 32, 34}, {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210}, {"f16", 1, 2}, {"bf16", 1, 2}, {"f32", 1, 4}} {
+		p := pipeline(lib, fmt.Sprintf("kernel_mul_mat_%s_single", w.name))
+		for _, s := range [][2]int{{18944, 3584}, {3584, 18944}, {152064, 3584}, {3584, 3584}, {4864, 896}, {896, 896}} {
+			rows, k := s[0], s[1]
+			bytes := rows * k / w.elems * w.stride
+			// A whole number of matrices, one after the other.
+			n := min(total/((bytes+255)&^255), 64)
+			took := run(func(cb mtl.CommandBuffer) {
+				for i := range n {
+					require.NoError(t, cb.Dispatch(mtl.Dispatch{Label: "matvec", Pipeline: p, Bindings: []mtl.Binding{
+						{Index: 0, Buffer: weights, Offset: i * ((bytes + 255) &^ 255), Length: bytes}, {Index: 1, Buffer: out, Length: 4 * k},
+						{Index: 2, Buffer: out, Length: 4 * k}, {Index: 3, Buffer: out, Offset: 1 << 20, Length: 4 * rows, Access: mtl.Output}, {Index: 4, Bytes: u32(uint32(k), uint32(rows), 1, 0)},
+					}, Threadgroups: mtl.Size{X: (rows + 7) / 8, Y: 1, Z: 1}, ThreadsPerThreadgroup: mtl.Size{X: 64, Y: 1, Z: 1}}))
+					cb.Barrier()
+				}
+			})
+			rate := float64(n*bytes) / took.Seconds()
+			t.Logf("%-5s %6dx%-5d %3d matrices of %6.1f MB: %8.2f us each, %.2f TB/s, %2.0f %% of the read (%d registers, %d bytes local)",
+				w.name, rows, k, n, float64(bytes)/1e6, took.Seconds()*1e6/float64(n), rate/1e12, 100*rate/best, p.Registers(), p.LocalBytes())
+		}
+	}
+}
