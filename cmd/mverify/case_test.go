@@ -13,49 +13,6 @@ import (
 	"minfer/suites/safety"
 )
 
-// The commands of docs/launch-cases.md print what the page says they print.
-func TestLaunchCasesPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/launch-cases.md")
-	require.NoError(t, err)
-	dir := t.TempDir()
-	files, err := filepath.Glob("../../docs/examples/*")
-	require.NoError(t, err)
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(f)), data, 0o644))
-	}
-	t.Chdir(dir)
-	commands := 0
-	for i, block := range strings.Split(string(page), "```console\n") {
-		if i == 0 {
-			continue
-		}
-		block, _, _ = strings.Cut(block, "```")
-		var got strings.Builder
-		for _, line := range strings.Split(block, "\n") {
-			command, ok := strings.CutPrefix(line, "$ ")
-			if !ok {
-				continue
-			}
-			commands++
-			got.WriteString(line + "\n")
-			words := strings.Fields(command)
-			if words[0] == "cat" {
-				data, err := os.ReadFile(words[1])
-				require.NoError(t, err)
-				got.Write(data)
-				continue
-			}
-			require.Equal(t, "mverify", words[0])
-			_, stdout, stderr := mverify(t, words[1:]...)
-			got.WriteString(stdout + stderr)
-		}
-		require.Equal(t, block, got.String())
-	}
-	require.GreaterOrEqual(t, commands, 10)
-}
-
 // Each outcome has its exit code; bad input is one line.
 func TestExitCodes(t *testing.T) {
 	page := "../../docs/examples/"
