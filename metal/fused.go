@@ -13,9 +13,9 @@ import (
 
 func fusedTable() []*Entry {
 	const lever = "MINFER_NO_FUSE_QKV"
-	qkv := Bound{C: 384, Why: "k and terms are the product's; its 128, doubled by the rotation of a pair, and as much for the roundings of bias, rotation and store"}
-	norm := Bound{C: 512, Why: "k and terms are the product's, terms times the largest factor of the norm, max|weight| / RMS(head); as fused_qkv, " +
-		"and 128 for the norm, which the product's error reaches by each value of the head"}
+	qkv := Bound{C: 256, Why: "k and terms are the product's, those of a rotated value the length of its pair's: its 128, and as much for the roundings of bias, rotation and store"}
+	norm := Bound{C: 256, Why: "as fused_qkv, the terms of a value of q or k times the factor of its norm, |weight| / RMS(head), before the rotation; " +
+		"the norm's own roundings are among those of what follows the product"}
 	var table []*Entry
 	for _, t := range []gguf.Type{gguf.F32, gguf.F16, gguf.Q8_0} {
 		kernel, when := "kernel_fused_qkv_"+t.String(), "1 token, KV cache of that type, one weight for q, k and v"
@@ -26,7 +26,8 @@ func fusedTable() []*Entry {
 	return append(table, &Entry{
 		Op: graph.FusedFFN.String(), Kernel: "kernel_swiglu_off",
 		When: fmt.Sprintf("1 token, n_ff <= %d, one weight for gate and up", MaxFusedFF), Lever: "MINFER_NO_FUSE_FFN",
-		Bound: Bound{C: 384, Why: "k and terms are the product's, terms times the largest |gate| or |up|; its 128 by each of the two factors, and as much for the gate's own roundings"},
+		Bound: Bound{C: 128, Why: "k and terms are the product's, terms times 1.1*|up| + |silu(gate)|, by which an error of gate and one of up reach the value: " +
+			"the slope of silu is at most 1.1; and the roundings of swiglu"},
 	})
 }
 

@@ -13,11 +13,14 @@ import (
 var rowReaders = func() map[gguf.Type]*Entry {
 	m := map[gguf.Type]*Entry{}
 	for _, t := range weightTypes {
+		bound := Bound{Why: "a copy, or the exact product of a scale and a quant"}
+		switch t {
+		case gguf.Q4_1, gguf.Q5_1, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K:
+			bound = Bound{C: 1, Why: "k is 1, terms are the results: each is d*q + m in one rounding, d and m being exact products"}
+		}
 		m[t] = &Entry{
 			Op: graph.GetRows.String(), Type: t.String(), Kernel: "kernel_get_rows_" + strings.ToLower(t.String()),
-			When: "every call",
-			Bound: Bound{C: 64, Why: "k is 1: each value is d*q + m in one rounding, d and m being exact products; " +
-				"half a unit of a value that is at most 128 times the RMS of all"},
+			When: "every call", Bound: bound,
 		}
 	}
 	return m

@@ -10,6 +10,7 @@ import (
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
 	"minfer/harness"
+	"minfer/metal"
 	"minfer/refs"
 )
 
@@ -147,19 +148,22 @@ func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 		return nil, err
 	}
 	kAll, vAll := append([]float64(nil), kOld...), append([]float64(nil), vOld...)
+	qTerms, kTerms := f.terms(all.terms)
 	if c.Pos >= c.Cells { // nothing is stored
-		p.Results = []Result{{Type: gguf.F32, Want: q, K: float64(c.K), Terms: []float64{all.terms * f.factor}},
+		p.Results = []Result{{Type: gguf.F32, Want: q, K: float64(c.K), Terms: qTerms},
 			{Place: Keys, Type: c.Cache, Want: kAll, Exact: true}, {Place: Values, Type: c.Cache, Want: vAll, Exact: true}}
 		p.Edges = c.edges(all, f, q, kAll, vAll, kOld, vOld)
 		return p, nil
 	}
 	copy(kAll[c.Pos*kvRows:], kRow)
 	copy(vAll[c.Pos*vRows:], vRow)
-	terms, at, vAt := all.terms*f.factor, c.Pos*kvRows, c.Pos*vRows
+	at, vAt := c.Pos*kvRows, c.Pos*vRows
+	kStored := make([]float64, len(kAll))
+	copy(kStored[at:], kTerms)
 	p.Results = []Result{
-		{Type: gguf.F32, Want: q, K: float64(c.K), Terms: []float64{terms}},
-		{Place: Keys, Type: c.Cache, Want: kAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, kAll, k, at), From: at, To: at + kvRows},
-		{Place: Values, Type: c.Cache, Want: vAll, K: float64(c.K), Terms: []float64{terms}, Rounding: storeRounding(c.Cache, vAll, v, vAt), From: vAt, To: vAt + vRows},
+		{Type: gguf.F32, Want: q, K: float64(c.K), Terms: qTerms},
+		{Place: Keys, Type: c.Cache, Want: kAll, K: float64(c.K), Terms: kStored, Rounding: storeRounding(c.Cache, kAll, k, at), From: at, To: at + kvRows},
+		{Place: Values, Type: c.Cache, Want: vAll, K: float64(c.K), Terms: []float64{all.terms}, Rounding: storeRounding(c.Cache, vAll, v, vAt), From: vAt, To: vAt + vRows},
 	}
 	p.Edges = c.edges(all, f, q, kAll, vAll, kOld, vOld)
 	return p, nil
@@ -170,7 +174,9 @@ type fusedReference struct {
 	c          *FusedQKV
 	rope       refs.Rope
 	bias, norm []float64
-	factor     float64 // by which the norm stretches an error of the product
+	// The factors by which the norms stretch an error of the product, one for each
+	// value of q and then of k.
+	stretch []float64
 }
 
 // forward gives the rotated q and k, and v, of the product's rows.
@@ -181,18 +187,48 @@ func (f *fusedReference) forward(y []float64) (q, k, v []float64) {
 	}
 	qRows, kvRows := c.HD*c.Heads, c.HD*c.HeadsKV
 	q, k, v = y[:qRows], y[qRows:qRows+kvRows], y[qRows+kvRows:]
-	f.factor = 1
+	f.stretch = make([]float64, qRows+kvRows)
+	for i := range f.stretch {
+		f.stretch[i] = 1
+	}
 	if c.Norm {
 		eps := float64(c.eps())
-		weights := math.Abs(f.norm[largest(f.norm, 0, 1)])
-		for h := 0; h < qRows+kvRows; h += c.HD {
-			f.factor = math.Max(f.factor, weights/math.Sqrt(math.Pow(refs.RMS(y[h:h+c.HD]), 2)+eps))
+		for h := range c.Heads + c.HeadsKV {
+			weights := f.norm[:c.HD]
+			if h >= c.Heads {
+				weights = f.norm[c.HD:]
+			}
+			from := h * c.HD
+			size := math.Sqrt(math.Pow(refs.RMS(y[from:from+c.HD]), 2) + eps)
+			for i, w := range weights {
+				f.stretch[from+i] = math.Abs(w) / size
+			}
 		}
 		q = refs.QkNorm(q, c.HD, eps, f.norm[:c.HD])
 		k = refs.QkNorm(k, c.HD, eps, f.norm[c.HD:])
 	}
 	pos := []int32{int32(c.Pos)}
 	return refs.RoPE(q, c.HD, pos, f.rope), refs.RoPE(k, c.HD, pos, f.rope), v
+}
+
+// terms is the product's for each value of q and k, as the norms stretch it and as
+// the rotation gives either value of a pair a share of both.
+func (f *fusedReference) terms(product float64) (q, k []float64) {
+	all := make([]float64, len(f.stretch))
+	for i, by := range f.stretch {
+		all[i] = product * by
+	}
+	for from := 0; from < len(all); from += f.c.HD {
+		for n := range f.rope.NDims / 2 {
+			i, j := from+2*n, from+2*n+1
+			if f.c.Mode == graph.RopeNeox {
+				i, j = from+n, from+n+f.rope.NDims/2
+			}
+			both := math.Hypot(all[i], all[j])
+			all[i], all[j] = both, both
+		}
+	}
+	return all[:f.c.Heads*f.c.HD], all[f.c.Heads*f.c.HD:]
 }
 
 // storeRounding is what rounding to the cache's type may add to an error of the
@@ -360,8 +396,16 @@ func (c *FusedFFN) Build(r *rand.Rand) (*Problem, error) {
 	}
 	gate, up := all.y[:c.FF], all.y[c.FF:]
 	want := refs.SwiGLU(gate, up)
-	most := math.Max(1, math.Abs(all.y[largest(all.y, 0, 1)]))
-	p.Results = []Result{{Type: gguf.F32, Want: want, K: float64(c.K), Terms: []float64{all.terms * most}}}
+	silu := func(v float64) float64 { return v / (1 + math.Exp(-v)) }
+	// What an error of gate and one of up make of a value, and the roundings of the
+	// kernel that follows, as those of swiglu.
+	terms, rounding := make([]float64, c.FF), siluTerms(gate, want)
+	swiglu := metal.Lookup(graph.SwiGLU.String(), "", "").Bound
+	for i := range terms {
+		terms[i] = all.terms * (1.1*math.Abs(up[i]) + math.Abs(silu(gate[i])))
+		rounding[i] = swiglu.C*unit*rounding[i] + swiglu.Absolute
+	}
+	p.Results = []Result{{Type: gguf.F32, Want: want, K: float64(c.K), Terms: terms, Rounding: rounding}}
 
 	// Elements and blocks of the product's sum show where the results are largest.
 	best := make([]int, c.FF)
@@ -378,7 +422,6 @@ func (c *FusedFFN) Build(r *rand.Rand) (*Problem, error) {
 			}
 		}
 	}
-	silu := func(v float64) float64 { return v / (1 + math.Exp(-v)) }
 	without := func(what string, n, from, to int) {
 		for i, o := range best {
 			dg, du := 0.0, 0.0

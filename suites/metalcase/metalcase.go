@@ -125,8 +125,8 @@ type Result struct {
 	// the RMS of those products: one number for all values, or one for each.
 	K     float64
 	Terms []float64
-	// Rounding is what the type that a value is stored as may add, for each value;
-	// nil for nothing.
+	// Rounding is what the type that a value is stored as, or the steps after a product,
+	// may add, for each value; nil for nothing.
 	Rounding []float64
 	// Exact results must be equal whatever the kernel's bound.
 	Exact bool

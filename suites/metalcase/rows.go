@@ -78,7 +78,7 @@ func (c *GetRows) Build(r *rand.Rand) (*Problem, error) {
 			clear(row)
 		}
 	}
-	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: []float64{refs.RMS(want)}}}
+	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: eachSize(want)}}
 	for e := range c.D {
 		at := largest(want, e, c.D)
 		p.Edges = append(p.Edges, Edge{What: "leaving out element", N: e, At: at, By: want[at]})
