@@ -123,6 +123,9 @@ func (b *Backend) checkAttn(n *graph.Node, in []graph.Operand, out graph.Operand
 	if at.NKV < 1 || at.NKV > kv.Capacity {
 		return nil, refuse(n, "n_kv is %d: want 1 to the capacity %d", at.NKV, kv.Capacity)
 	}
+	if rows := n.Shape.Rows(); rows > maxElements/at.HeadDim/at.NHead {
+		return nil, refuse(n, "%d rows of %d heads of %d values, want at most %d values", rows, at.NHead, at.HeadDim, maxElements)
+	}
 	if kv.Type == gguf.Q8_0 && kv.KWidth%32 != 0 {
 		return nil, refuse(n, "q8_0 rows of the KV cache have %d values: want a multiple of 32", kv.KWidth)
 	}

@@ -38,7 +38,9 @@ func TestAttentionGuards(t *testing.T) {
 		{"width of V", "head_dim of the V cache is 64/2: want head_dim = 64 of the keys", func(n *graph.Node, kv *graph.KV) { kv.VWidth = 64 }},
 		{"window", "n_kv is 9: want 1 to the capacity 8", func(n *graph.Node, kv *graph.KV) { n.Attr.NKV = 9 }},
 		{"no window", "n_kv is 0: want 1 to the capacity 8", func(n *graph.Node, kv *graph.KV) { n.Attr.NKV = 0 }},
-		{"size", "a KV cache of 33554432 positions of 128 values, want at most 4294901760 values", func(n *graph.Node, kv *graph.KV) { kv.Capacity = 1 << 25 }},
+		{"size", "a KV cache of 33554432 positions of 128 values, want at most 2147483647 values", func(n *graph.Node, kv *graph.KV) { kv.Capacity = 1 << 25 }},
+		{"rows", "16777216 rows of 4 heads of 64 values, want at most 2147483647 values", func(n *graph.Node, kv *graph.KV) { n.Shape = graph.Mat(256, 1<<24) }},
+		{"heads", "1 rows of 33554432 heads of 64 values, want at most 2147483647 values", func(n *graph.Node, kv *graph.KV) { n.Attr.NHead = 1 << 25 }},
 		{"cache type", "KV cache of type bf16: want f32, f16 or q8_0", func(n *graph.Node, kv *graph.KV) { kv.Type = gguf.BF16 }},
 		{"packed rows", "q8_0 rows of the KV cache have 144 values: want a multiple of 32", func(n *graph.Node, kv *graph.KV) {
 			kv.Type, kv.KWidth, kv.VWidth, n.Attr.HeadDim = gguf.Q8_0, 144, 144, 72

@@ -50,7 +50,7 @@ func attnPrefillTable() []*Entry {
 	for _, t := range []gguf.Type{gguf.F32, gguf.F16} {
 		for _, hd := range []int{64, 128} {
 			table = append(table, &Entry{
-				Op: op, Type: t.String(), Variant: prefillFlashVariant(hd),
+				Op: op, Type: t.String(), Variant: headVariant(attnPrefillFlash, hd),
 				Kernel: fmt.Sprintf("kernel_attn_prefill_flash_%s_%d", t, hd),
 				When:   fmt.Sprintf("n_tokens > 1, head_dim %d", hd), Lever: "MINFER_NO_PREFILL_FLASH", Bound: prefillBound,
 			})
@@ -68,29 +68,14 @@ func attnPrefillTable() []*Entry {
 	return append(table, softmax)
 }
 
-func prefillFlashVariant(headDim int) string {
-	if headDim == 64 {
-		return attnPrefillFlash + "_64"
-	}
-	return attnPrefillFlash + "_128"
-}
-
-// kvElement is the element type of a cache that the prefill kernels read.
-func kvElement(t gguf.Type) mtl.Type {
-	if t == gguf.F16 {
-		return mtl.Float16
-	}
-	return mtl.Float32
-}
-
 // prefillFlash encodes one launch: a threadgroup for each 32 rows of each KV head.
 // A row is one query head of one token.
 func (b *Backend) prefillFlash(a *attention) error {
-	e, err := b.attnEntry(a, prefillFlashVariant(a.headDim), 0)
+	e, err := b.attnEntry(a, headVariant(attnPrefillFlash, a.headDim), 0)
 	if err != nil {
 		return err
 	}
-	kv := kvElement(a.kvType)
+	kv := cacheType(a.kvType)
 	return b.launch(e, a.n, []mtl.Binding{
 		b.read(0, a.q, mtl.Float32), b.read(1, a.k, kv), b.read(2, a.v, kv), b.read(3, a.pos, mtl.Int32),
 		b.output(4, a.out, mtl.Float32),
@@ -118,7 +103,7 @@ func (b *Backend) prefillParallel(a *attention) error {
 		heads = a.nHead / a.nHeadKV
 		width = 4 * a.nHead * a.headDim // bytes of a token's q and output
 		cells = ceil(a.nKV, parallelCells) * parallelCells
-		kv    = kvElement(a.kvType)
+		kv    = cacheType(a.kvType)
 		size  = func(tokens int) int {
 			return 4 * a.nHeadKV * ceil(tokens*heads, parallelRows) * parallelRows * cells
 		}

@@ -286,7 +286,7 @@ func TestFusedGuards(t *testing.T) {
 		{"norm weight given: true, want false", gguf.F16, func(n *graph.Node, _ *graph.KV) { n.Op = graph.FusedQKV }},
 		{"want f32 of 192 values", gguf.F16, func(n *graph.Node, _ *graph.KV) { n.Norm = n.Factors }},
 		{"rows of 96 and 32 values of K and V, the cache has 96 and 64", gguf.F16, func(_ *graph.Node, k *graph.KV) { k.VWidth = 64 }},
-		{"a KV cache of 44739243 positions of 96 values, want at most 4294901760 values", gguf.F16, func(_ *graph.Node, k *graph.KV) { k.Capacity = 1<<32/96 + 1 }},
+		{"a KV cache of 44739243 positions of 96 values, want at most 2147483647 values", gguf.F16, func(_ *graph.Node, k *graph.KV) { k.Capacity = 1<<32/96 + 1 }},
 		{"n_dims is 98, want an even number up to head_dim = 96", gguf.F16, func(n *graph.Node, _ *graph.KV) { n.Attr.Rope.NDims = 98 }},
 		{"heads of 152 and 304 values in a q8_0 cache, want multiples of 32", gguf.F16, func(n *graph.Node, k *graph.KV) {
 			n.Attr.HeadDim, n.Attr.NHead, k.Type, n.Norm = 152, 1, gguf.Q8_0, nil

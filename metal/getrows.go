@@ -55,8 +55,8 @@ func (b *Backend) getRows(n *graph.Node, in []graph.Operand, out graph.Operand) 
 	case n.Shape[0] != cols || in[0].Len != 4*ids || out.Len != 4*cols*ids:
 		return fmt.Errorf("ids of %d bytes and output of %d for shape %v of table %s %v, want %d and %d",
 			in[0].Len, out.Len, n.Shape, w.Name, w.Shape, 4*ids, 4*cols*ids)
-	case cols*ids > maxIndex:
-		return refuse(n, "%d rows of table %s %v, want at most %d values", ids, w.Name, w.Shape, maxIndex)
+	case cols*ids > maxElements:
+		return refuse(n, "%d rows of table %s %v, want at most %d values", ids, w.Name, w.Shape, maxElements)
 	case ids == 0:
 		return nil
 	}

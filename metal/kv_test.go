@@ -105,7 +105,7 @@ func TestKVStoreGuards(t *testing.T) {
 		{"packed rows", "q8_0 rows of the V cache have 48 values: want a multiple of 32", func(n *graph.Node, kv *graph.KV) {
 			kv.Type, kv.VWidth, n.Shape[0], n.In[0].Shape[0] = gguf.Q8_0, 48, 48, 48
 		}},
-		{"size", "a KV cache of 134217727 positions of 32 values, want at most 4294901760 values", func(n *graph.Node, kv *graph.KV) {
+		{"size", "a KV cache of 134217727 positions of 32 values, want at most 2147483647 values", func(n *graph.Node, kv *graph.KV) {
 			kv.Type, kv.VWidth, kv.KWidth, kv.Capacity, n.Shape[0], n.In[0].Shape[0] = gguf.Q8_0, 32, 32, 1<<27-1, 32, 32
 		}},
 		{"capacity", "3 rows: the cache has a capacity of 2 positions", func(n *graph.Node, kv *graph.KV) { kv.Capacity = 2 }},

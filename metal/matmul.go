@@ -2,7 +2,6 @@ package metal
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"minfer/engine/gguf"
@@ -117,8 +116,8 @@ func (b *Backend) multiply(n *graph.Node, w *graph.Weight, x graph.Operand, bias
 	case x.Len != 4*inDim*tokens || y.Len != 4*outDim*tokens:
 		return fmt.Errorf("activations of %d bytes and output of %d for %d tokens of weight %s %v, want %d and %d",
 			x.Len, y.Len, tokens, w.Name, w.Shape, 4*inDim*tokens, 4*outDim*tokens)
-	case max(inDim, outDim)*tokens > maxIndex:
-		return refuse(n, "%d tokens of weight %s %v, want at most %d values", tokens, w.Name, w.Shape, maxIndex)
+	case max(inDim, outDim)*tokens > maxElements:
+		return refuse(n, "%d tokens of weight %s %v, want at most %d values", tokens, w.Name, w.Shape, maxElements)
 	case tokens == 0:
 		return nil
 	}
@@ -147,6 +146,3 @@ func (b *Backend) multiply(n *graph.Node, w *graph.Weight, x graph.Operand, bias
 	}
 	return b.launch(entries[tier], n, bind, g)
 }
-
-// maxIndex bounds the values of an operand: kernels count them in 32 bits.
-const maxIndex = math.MaxInt32

@@ -2,6 +2,7 @@ package metal
 
 import (
 	"fmt"
+	"math"
 
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
@@ -106,5 +107,5 @@ func sameSize(n *graph.Node, in []graph.Operand, out graph.Operand) (int, error)
 }
 
 // maxElements bounds the values of an operand: kernels count them in 32 bits, and
-// may count past the end by less than a threadgroup's share.
-const maxElements = 1<<32 - 1<<16
+// may count past the end by what a grid is rounded up to.
+const maxElements = math.MaxInt32

@@ -21,7 +21,8 @@ struct RopeParams {
 
 // Cosine and sine of pair k at a position, times the magnitude. The angle is brought
 // to an eighth of a turn around the nearest quarter; the power series that is left is
-// exact to 2^-29.
+// exact to 2^-29. Positions are 0 or more. A negative one is out of contract: it counts
+// as the position 2^32 further on, which gives a finite rotation and no backward one.
 inline void rope_rotation(constant RopeFrequency &f, uint pos, float magnitude, thread float &c, thread float &s) {
     const uint turn = pos * f.hi + mulhi(pos, f.lo); // in units of 2^-32
     const uint quarter = (turn + 0x20000000u) >> 30;
