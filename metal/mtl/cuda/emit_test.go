@@ -160,7 +160,7 @@ func TestPolls(t *testing.T) {
 	require.NotContains(t, body(t, f), "polls")
 	s, err := Emit(f, Options{Poll: true})
 	require.NoError(t, err)
-	require.Contains(t, s.Text, "for (;;) {\n    if ((++polls & 1023) == 0 && *g.stop != 0) return;\n")
+	require.Contains(t, s.Text, "for (;;) {\n    if ((++polls & 1023) == 0 && stopped(g)) return;\n")
 }
 
 func TestParallelAssignment(t *testing.T) {
