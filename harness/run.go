@@ -21,9 +21,8 @@ type Runner struct {
 	Observe func(done, total int, r Result)
 }
 
-// Select gives the cases that the filter and the shard choose. Shards are cut by
-// work: cases go, in order, to the shard that has least so far, so that the
-// union of all shards is the whole, without a case twice.
+// Select gives the cases that the filter and the shard choose, in their order.
+// Shards are cut by work, as [Shard] does.
 func (r *Runner) Select(cases []Case) []Case {
 	var chosen []Case
 	for _, c := range cases {
@@ -34,21 +33,13 @@ func (r *Runner) Select(cases []Case) []Case {
 	if r.ShardCount <= 1 {
 		return chosen
 	}
-	// A shard that no case has reached yet has no work, so the first such takes the
-	// next case: more shards than cases stay empty.
-	work := make([]int64, min(r.ShardCount, len(chosen)))
+	work := make([]int64, len(chosen))
+	for i, c := range chosen {
+		work[i] = c.Work
+	}
 	var mine []Case
-	for _, c := range chosen {
-		least := 0
-		for i := range work {
-			if work[i] < work[least] {
-				least = i
-			}
-		}
-		work[least] += max(c.Work, 1)
-		if least == r.ShardIndex-1 {
-			mine = append(mine, c)
-		}
+	for _, i := range Shard(work, r.ShardIndex, r.ShardCount) {
+		mine = append(mine, chosen[i])
 	}
 	return mine
 }

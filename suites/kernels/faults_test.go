@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"context"
 	"io/fs"
 	"testing"
 	"testing/fstest"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"minfer/harness"
+	"minfer/metal/mtl"
 	"minfer/suites/kernels"
 	"minfer/suites/suitetest"
 )
@@ -27,6 +29,53 @@ func TestPlantedFaults(t *testing.T) {
 			Faults: []suitetest.Fault{{File: "norm.metal", Old: "threadgroup float part[8];", New: "threadgroup float part[8200];"}},
 			Filter: "entry=rms_norm 256", Reason: "32800"},
 	})
+}
+
+// counted counts what of a device is still held.
+type counted struct {
+	mtl.Device
+	open, libraries *int
+}
+
+func (d counted) Compile(ctx context.Context, src mtl.Source) (mtl.Library, error) {
+	l, err := d.Device.Compile(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	*d.libraries++
+	return countedLibrary{l, d.libraries}, nil
+}
+
+func (d counted) Close() error {
+	*d.open--
+	return d.Device.Close()
+}
+
+type countedLibrary struct {
+	mtl.Library
+	held *int
+}
+
+func (l countedLibrary) Release() {
+	*l.held--
+	l.Library.Release()
+}
+
+// The suite's device and libraries end with the environment.
+func TestReleases(t *testing.T) {
+	env := suitetest.Metal(t, suitetest.Kernels(t, suitetest.Fault{File: "rope.metal", Old: "for (uint h = first;", New: "for (uint h = frist;"}))
+	opened, open, libraries, first := 0, 0, 0, env.Device.Open
+	env.Device.Open = func(threads int) (mtl.Device, error) {
+		dev, err := first(threads)
+		opened++
+		open++
+		return counted{dev, &open, &libraries}, err
+	}
+	report := suitetest.Run(t, kernels.Suite{}, env, "file=(norm|rope|warm_up)")
+	require.Len(t, report.Results, 3)
+	require.Equal(t, []int{1, 1, 2}, []int{opened, open, libraries})
+	env.Close()
+	require.Equal(t, []int{1, 0, 0}, []int{opened, open, libraries})
 }
 
 // A kernel in two files is an error: which of them runs would be chance.

@@ -65,6 +65,7 @@ func (b *bench) library(ctx context.Context, name string) (mtl.Library, error, e
 			return nil, nil, err
 		}
 		b.dev, b.libs, b.errs = dev, map[string]mtl.Library{}, map[string]error{}
+		b.env.OnClose(b.close)
 	}
 	if l, ok := b.libs[name]; ok {
 		return l, b.errs[name], nil
@@ -79,6 +80,17 @@ func (b *bench) library(ctx context.Context, name string) (mtl.Library, error, e
 	}
 	b.libs[name], b.errs[name] = l, failed
 	return l, failed, nil
+}
+
+// close releases the libraries and their device.
+func (b *bench) close() {
+	for name, l := range b.libs {
+		if b.errs[name] == nil {
+			l.Release()
+		}
+	}
+	b.dev.Close()
+	b.dev, b.libs, b.errs = nil, nil, nil
 }
 
 // file checks that a file compiles and that each of its kernels is some entry's.

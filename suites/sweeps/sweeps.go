@@ -13,7 +13,6 @@
 package sweeps
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,35 +173,15 @@ func List(e *Env, names []string, o Options) ([]Scenario, error) {
 	return list, nil
 }
 
-// Shard gives part index of count, 1 to count, in the order of the list. Scenarios
-// go, the largest first, to the shard that has least work so far, so the parts are
-// the whole without a scenario twice, and of nearly equal work.
+// Shard gives part index of count, 1 to count, in the order of the list, cut by work
+// as [harness.Shard] does.
 func Shard(list []Scenario, index, count int) []Scenario {
-	if count <= 1 {
-		return list
+	work := make([]int64, len(list))
+	for i := range list {
+		work[i] = list[i].Work
 	}
-	order := make([]int, len(list))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(list[b].Work, list[a].Work) })
-	work := make([]int64, min(count, len(list)))
-	var mine []int
-	for _, i := range order {
-		least := 0
-		for s := range work {
-			if work[s] < work[least] {
-				least = s
-			}
-		}
-		work[least] += max(list[i].Work, 1)
-		if least == index-1 {
-			mine = append(mine, i)
-		}
-	}
-	slices.Sort(mine)
-	part := make([]Scenario, 0, len(mine))
-	for _, i := range mine {
+	var part []Scenario
+	for _, i := range harness.Shard(work, index, count) {
 		part = append(part, list[i])
 	}
 	return part
