@@ -48,6 +48,18 @@ inline float kv_at(device const float *row, uint block, uint lane) { return row[
 inline float kv_at(device const half *row, uint block, uint lane) { return float(row[block * 32 + lane]); }
 inline float kv_at(device const block_q8_0 *row, uint block, uint lane) { return float(row[block].qs[lane]) * float(row[block].d); }
 
+// A simdgroup stores a block of 32, value lane from each lane: scale max|x|/127 as a
+// half, values x*127/max|x| to the nearest integer, halves to even.
+inline void kv_put(device block_q8_0 *to, float value, uint lane) {
+    const float largest = simd_max(fabs(value));
+    const float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+    // A block of tiny values has an infinite inverse.
+    to->qs[lane] = char(int(clamp(rint(value * inverse), -127.0f, 127.0f)));
+    if (lane == 0) {
+        to->d = half(largest / 127.0f);
+    }
+}
+
 // The product of a query row, whose value 32*b + lane is query[b], and a key.
 template <typename KV, uint BLOCKS>
 inline float kv_dot(thread const float *query, device const KV *row, uint lane) {

@@ -1,5 +1,6 @@
 // What follows the fused projection of one token: bias, norm of the query and key
 // heads, rotation, and the stores to the KV cache.
+#include "attn.h"
 #include "norm.h"
 #include "rope.h"
 
@@ -29,17 +30,10 @@ inline void put(device half *cache, threadgroup const float *head, uint at, uint
     put_plain<half>(cache, head, at, dim, lane);
 }
 
-// As kernel_kv_store_q8_0: dim is a multiple of 32, a lane has a value of each block.
+// dim is a multiple of 32, a lane has a value of each block.
 inline void put(device block_q8_0 *cache, threadgroup const float *head, uint at, uint dim, uint lane) {
     for (uint b = 0; b < dim / 32; b++) {
-        const float value = head[b * 32 + lane];
-        const float largest = simd_max(fabs(value));
-        const float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
-        device block_q8_0 *to = cache + at / 32 + b;
-        to->qs[lane] = char(int(clamp(rint(value * inverse), -127.0f, 127.0f)));
-        if (lane == 0) {
-            to->d = half(largest / 127.0f);
-        }
+        kv_put(cache + at / 32 + b, head[b * 32 + lane], lane);
     }
 }
 

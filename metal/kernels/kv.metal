@@ -27,8 +27,7 @@ inline void store(device const float *x, device const int *pos, device KV *cache
 KV_STORE(kernel_kv_store_f32, float)
 KV_STORE(kernel_kv_store_f16, half)
 
-// A simdgroup for each block of 32: scale max|x|/127 as a half, values x*127/max|x|
-// to the nearest integer, halves to even.
+// A simdgroup for each block of 32.
 kernel void kernel_kv_store_q8_0(device const float *x [[buffer(0)]], device const int *pos [[buffer(1)]],
                                  device block_q8_0 *cache [[buffer(2)]], constant KVParams &p [[buffer(3)]],
                                  uint2 group [[threadgroup_position_in_grid]],
@@ -39,15 +38,7 @@ kernel void kernel_kv_store_q8_0(device const float *x [[buffer(0)]], device con
     const uint block = group.x * sgs + sg;
     const int cell = pos[group.y];
     if (block < blocks && cell >= 0 && uint(cell) < p.capacity) {
-        const float value = x[group.y * p.width + block * 32 + lane];
-        const float largest = simd_max(fabs(value));
-        const float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
-        device block_q8_0 *to = cache + uint(cell) * blocks + block;
-        // A block of tiny values has an infinite inverse.
-        to->qs[lane] = char(int(clamp(rint(value * inverse), -127.0f, 127.0f)));
-        if (lane == 0) {
-            to->d = half(largest / 127.0f);
-        }
+        kv_put(cache + uint(cell) * blocks + block, x[group.y * p.width + block * 32 + lane], lane);
     }
 }
 
