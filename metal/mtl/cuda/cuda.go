@@ -21,7 +21,15 @@
 //
 // A GPU can't stop a kernel of a process that should go on, so a kernel has to end
 // by itself: with [Options.Poll] every loop looks now and then at a word that a
-// launch sets at its deadline.
+// launch sets at its deadline, but for innermost loops that count up to a bound.
+// A kernel that does not stop costs the process its GPU, which every later call
+// says.
+//
+// [Open] gives a [Device], which is an [mtl.Device] on all of this: pipelines whose
+// machine code is kept on disk, buffers in the GPU's memory that the host reads
+// and writes by copies, and command buffers that run in one stream, in the order
+// that they were recorded in. Simdgroup matrices are chains of FMAs, as on the
+// software device, bit for bit, and not the products of the tensor cores.
 //
 // Emit is pure. A Driver and what it makes are bound to one context and may be
 // used from several goroutines, one call at a time; each locks its thread.

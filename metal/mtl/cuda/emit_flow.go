@@ -212,9 +212,13 @@ func (e *emitter) loop(i *ir.Instr) {
 	}
 	own := e.mask
 	e.push(i)
+	counted := e.counted(i)
+	if counted {
+		e.line("#pragma unroll %d", unroll(i))
+	}
 	e.line("for (;;) {")
 	e.indent++
-	if e.o.Poll {
+	if e.o.Poll && !counted {
 		e.line("if ((++polls & 1023) == 0 && stopped(g)) return;")
 	}
 	e.nested(r, "{", "}")

@@ -206,3 +206,52 @@ func TestEntryName(t *testing.T) {
 	require.Equal(t, "k_add_f32", entryName("add_f32"))
 	require.Equal(t, "k_a_3c_b_3e_", entryName("a<b>"))
 }
+
+// Loops that end by themselves are not watched, others are.
+func TestWatchedLoops(t *testing.T) {
+	text := func(file, kernel string) string {
+		s, err := Emit(specialize(t, file, kernel), Options{Poll: true})
+		require.NoError(t, err)
+		return s.Text[strings.Index(s.Text, "extern \"C\" __global__"):]
+	}
+	forever := text("lanes.metal", "forever")
+	require.Contains(t, forever, "stopped(g)")
+	require.NotContains(t, forever, "#pragma unroll")
+	counted := text("kernels.metal", "rms_norm")
+	require.NotContains(t, counted, "stopped(g)")
+	require.Contains(t, counted, "#pragma unroll")
+}
+
+// A small integer's conversion is exact arithmetic on its bits; one that may be
+// large is a conversion.
+func TestSmallIntegersToFloat(t *testing.T) {
+	b := ir.NewBuilder("small")
+	b.Param(ir.Param{Name: "x", Index: 0, Space: ir.Device, Elem: "uint", ElemSize: 4, Scalar: ir.I32, ReadOnly: true})
+	b.Param(ir.Param{Name: "y", Index: 1, Space: ir.Device, Elem: "float", ElemSize: 4, Scalar: ir.F32})
+	mem := ir.Mem{Elem: ir.I32, Count: 1, Align: 4, Space: ir.Device}
+	x := b.Load(b.Op(ir.PtrParam, ir.Ptr, 0), mem)[0]
+	var all []ir.Value
+	put := func(op ir.Op, v ir.Value) { all = append(all, b.Conv(op, ir.F32, v)) }
+	put(ir.UToF, b.Bin(ir.And, x, b.I32(15)))
+	put(ir.UToF, b.Bin(ir.And, b.Bin(ir.LShr, x, b.I32(4)), b.I32(0x0f)))
+	put(ir.UToF, b.Bin(ir.LShr, x, b.I32(9)))
+	put(ir.SToF, b.Conv(ir.IntTrunc, ir.I8, x))
+	put(ir.UToF, b.Bin(ir.LShr, x, b.I32(8)))
+	put(ir.SToF, x)
+	out := ir.Mem{Elem: ir.F32, Count: 1, Align: 4, Space: ir.Device}
+	for k, v := range all {
+		b.Store(b.PtrAdd(b.Op(ir.PtrParam, ir.Ptr, 1), b.I64(int64(4*k))), out, v)
+	}
+	b.Return()
+	text := body(t, b.Func())
+	for _, want := range []string{
+		"& 0xf0u) | 0x49000000u), 524288.0f)", // the field where it is
+		"| 0x4b000000u), 8388608.0f)",
+		"+ 0x4b400000u), 12582912.0f)",
+		"__uint2float_rn(", "__int2float_rn(",
+	} {
+		require.Contains(t, text, want)
+	}
+	require.Equal(t, 1, strings.Count(text, "__uint2float_rn("), text) // 24 bits
+	require.Equal(t, 1, strings.Count(text, "__int2float_rn("), text)
+}
