@@ -3,8 +3,8 @@ package cuda
 import "minfer/metal/msl/ir"
 
 // counted tells an innermost loop that counts in equal steps up to a bound that
-// does not change in it: such a loop ends by itself, so it is not watched, and
-// its iterations can overlap. (A bound within a step of the largest number is not
+// does not change in it: such a loop ends by itself, so it is not watched,
+// which would part its iterations. (A bound within a step of the largest number is not
 // told apart: past it the count starts again.)
 func (e *emitter) counted(i *ir.Instr) bool {
 	r := i.Body[0]
@@ -103,13 +103,4 @@ func (e *emitter) positive(step ir.Value) bool {
 		return true
 	}
 	return false
-}
-
-// unroll is how many iterations of a counted loop overlap: as many as registers
-// are likely to be enough for.
-func unroll(i *ir.Instr) int {
-	if len(i.Body[0].Instrs) < 100 {
-		return 4
-	}
-	return 2
 }
