@@ -1,7 +1,6 @@
 package gguf
 
 import (
-	"bufio"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -122,7 +121,7 @@ func Write(path string, m Model, opt WriteOptions) ([]string, error) {
 			return nil, fmt.Errorf("gguf: %w", err)
 		}
 		made = append(made, temps[i])
-		w := bufio.NewWriterSize(file, 1<<20)
+		w := &pieceWriter{w: file}
 		err = l.writePart(w, i)
 		if err == nil {
 			err = w.Flush()
