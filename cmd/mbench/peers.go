@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
@@ -29,7 +31,14 @@ mbench peers measures llama.cpp and this engine on the same file with the same
 threads, interleaved in one run. llama.cpp takes part as it comes, with its fused
 attention, and on the path whose bits this engine reproduces; the best of these is
 what is compared with. Its threads spin while they wait for each other: on a machine
-that is busy with other work, give it fewer --threads.
+that is busy with other work, give it fewer --threads. The limit of decode is a plain
+loop that reads the same mapped file with the same threads, the limit of prefill one
+of multiply-adds.
+
+Rates count only if the logits are llama.cpp's, bit for bit. Where the library that is
+measured has other bits than this engine's level, a second process compares with the
+variant that has the same: haswell for level avx2, zen4 for avx512. --check makes that
+comparison alone, with the variant as given.
 
 Several models, numbers of threads, prefills and depths make a test each. --records
 keeps what each model and number of threads gave, and --show only shows what is there.
@@ -42,7 +51,7 @@ usage: mbench peers --llama DIR [--model FILE]... [flags]
 func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	var llama, variant, cache, format, folder string
 	var paths []string
-	var show bool
+	var show, check bool
 	o := peers.Options{}
 	set := cli.Flags(s, "mbench peers", peersUsage)
 	set.StringVar(&llama, "llama", "", "directory of llama.cpp's shared libraries (also MINFER_LLAMA_LIB)")
@@ -59,6 +68,7 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	set.StringVar(&format, "format", "table", "table, markdown or json")
 	set.StringVar(&folder, "records", "", "folder for a file of each record, peers-MODEL-THREADSt.json")
 	set.BoolVar(&show, "show", false, "measure nothing: show the records of that folder")
+	set.BoolVar(&check, "check", false, "measure nothing: compare the logits, and give the comparison as JSON")
 	if err := cli.Parse(set, args, 0, 0); err != nil {
 		return 0, err
 	}
@@ -133,6 +143,18 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	if err != nil {
 		return 0, err
 	}
+	if check {
+		return checkPeers(s, lib, o, paths)
+	}
+	level, err := levelOf(o)
+	if err != nil {
+		return 0, err
+	}
+	if lib.Level() != level {
+		o.Compare = func(ctx context.Context) (*harness.Comparison, string, error) {
+			return checkApart(ctx, s, llama, variantOf[level], cache, o)
+		}
+	}
 	var records []*peers.Record
 	var ended error
 	for _, o.Path = range paths {
@@ -162,11 +184,70 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	code := harness.ExitHeld
 	for _, rec := range records {
 		if !rec.Agree {
-			fmt.Fprintf(s.Stderr, "mbench: %s: the logits differ from llama.cpp's: %s, NMSE %.2g: the rates do not count\n", rec.Model, rec.Check, float64(rec.Check.NMSE))
+			fmt.Fprintf(s.Stderr, "mbench: %s: the logits differ from those of llama.cpp, %s: %s, NMSE %.2g: the rates do not count\n", rec.Model, rec.With, rec.Check, float64(rec.Check.NMSE))
 			code = harness.ExitFailed
 		}
 	}
 	return code, nil
+}
+
+// variantOf is the library of llama.cpp that has a level's bits.
+var variantOf = map[string]string{"avx2": "haswell", "avx512": "zen4"}
+
+// levelOf is the level whose bits are measured.
+func levelOf(o peers.Options) (string, error) {
+	b, err := o.Backend(o.Threads[0])
+	if err != nil {
+		return "", err
+	}
+	if c, ok := b.(io.Closer); ok {
+		defer c.Close()
+	}
+	return peers.LevelOf(b), nil
+}
+
+// peersCheck is what --check gives of a file.
+type peersCheck struct {
+	Model string              `json:"model"`
+	With  string              `json:"with"`
+	Check *harness.Comparison `json:"check"`
+}
+
+// checkPeers compares the logits of files.
+func checkPeers(s cli.Streams, lib *llamacpp.Lib, o peers.Options, paths []string) (int, error) {
+	code := harness.ExitHeld
+	for _, o.Path = range paths {
+		cmp, with, err := peers.Compare(lib, o)
+		if err != nil {
+			return 0, err
+		}
+		if !cmp.OK() {
+			code = harness.ExitFailed
+		}
+		if err := json.NewEncoder(s.Stdout).Encode(peersCheck{filepath.Base(o.Path), with, cmp}); err != nil {
+			return 0, err
+		}
+	}
+	return code, nil
+}
+
+// checkApart has a process of its own compare the logits of o.Path, with another
+// variant: ggml takes one a process.
+func checkApart(ctx context.Context, s cli.Streams, llama, variant, cache string, o peers.Options) (*harness.Comparison, string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, "", err
+	}
+	cmd := exec.CommandContext(ctx, self, "peers", "--check", "--llama", llama, "--llama-variant", variant,
+		"--model", o.Path, "--cache-type", cache, "--threads", strconv.Itoa(o.Threads[0]))
+	var out, text bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.Environ, &out, &text
+	err = cmd.Run()
+	var c peersCheck
+	if bad := json.Unmarshal(out.Bytes(), &c); bad != nil || c.Check == nil {
+		return nil, "", fmt.Errorf("the check with variant %s: %w: %s", variant, errors.Join(err, bad), strings.TrimSpace(text.String()))
+	}
+	return c.Check, c.With, nil
 }
 
 // peersFile is a record's file in a folder.
@@ -263,6 +344,10 @@ func peersTable(w io.Writer, rec *peers.Record) error {
 	if adds > 0 {
 		fmt.Fprintf(w, "a plain loop with the same threads makes %.0f G multiply-adds/s: the limit of prefill\n", adds/1e9)
 	}
-	_, err := fmt.Fprintf(w, "medians; %d logits against llama.cpp's: %s\n", rec.Check.N, check)
+	with := rec.With
+	if with == "" {
+		with = "llama.cpp"
+	}
+	_, err := fmt.Fprintf(w, "medians; %d logits against %s: %s\n", rec.Check.N, with, check)
 	return err
 }

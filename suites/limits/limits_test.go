@@ -31,7 +31,13 @@ func TestReadLoop(t *testing.T) {
 			require.Equal(t, want, l.read(loop, 2), "loop %d, %d threads", i, threads)
 		}
 	}
-	l := NewReadLoop(1, 1000)
+	own := make([]byte, 3*2*turnBytes+turnBytes-1)
+	own[len(own)-turnBytes] = 7 // in the last turn but one
+	l := NewReadLoopOf(3, own)
+	require.Len(t, l.data, 3*2*turnBytes)
+	require.EqualValues(t, 7<<(8*((len(own)-turnBytes)%8)), l.read(plainRead, 1))
+	require.Zero(t, NewReadLoopOf(2, own[:turnBytes]).read(plainRead, 1))
+	l = NewReadLoop(1, 1000)
 	require.Zero(t, l.Rate())
 	l.rates = []float64{3, 1, 2, 7}
 	require.InDelta(t, 2.5, l.Rate(), 1e-9)

@@ -27,12 +27,18 @@ const turnBytes = 512
 // NewReadLoop makes a loop over a buffer of about that many bytes, in which each
 // thread has as many.
 func NewReadLoop(threads, size int) *ReadLoop {
-	part := max(size/threads/turnBytes, 1) * turnBytes
-	l := &ReadLoop{data: make([]byte, part*threads), threads: threads, loops: readLoops()}
-	for i := range l.data { // memory that was never written may be one page of zeros
-		l.data[i] = byte(i)
+	data := make([]byte, max(size/threads/turnBytes, 1)*turnBytes*threads)
+	for i := range data { // memory that was never written may be one page of zeros
+		data[i] = byte(i)
 	}
-	return l
+	return NewReadLoopOf(threads, data)
+}
+
+// NewReadLoopOf makes a loop over memory that is there, but for less than a turn of
+// each thread at its end.
+func NewReadLoopOf(threads int, data []byte) *ReadLoop {
+	turns := len(data) / turnBytes / threads
+	return &ReadLoop{data: data[:turns*turnBytes*threads], threads: threads, loops: readLoops()}
 }
 
 // Round reads the buffer once with each loop.
@@ -72,7 +78,9 @@ func (l *ReadLoop) read(loop readLoop, passes int) uint64 {
 	for t := range l.threads {
 		wg.Go(func() {
 			for range passes {
-				found[t] = loop(&l.data[t*part], part/turnBytes)
+				if part > 0 {
+					found[t] = loop(&l.data[t*part], part/turnBytes)
+				}
 			}
 		})
 	}

@@ -1,7 +1,9 @@
 // Package peers measures llama.cpp beside this engine: the same file, the same
 // threads, prefill and decode interleaved in one run, with the rate of a plain
-// read loop as the limit of decode. A rate counts only with its check: the logits
-// of both are compared first.
+// read loop over the same mapped weights as the limit of decode. A rate counts only
+// with its check: the logits of both are compared first, bit for bit, with a
+// llama.cpp whose instruction set has the bits of the level that is measured
+// ([Compare]).
 package peers
 
 import (
@@ -35,6 +37,10 @@ type Options struct {
 	Rounds   int           // of a test, at the most
 	Time     time.Duration // of a test: no round starts later, unless there were too few; 0 for no limit
 	Seed     uint64
+
+	// Compare is asked once for the check of Path; nil is [Compare] with the library
+	// of the run, which must then have the backend's level.
+	Compare func(ctx context.Context) (*harness.Comparison, string, error)
 }
 
 // Check says what is wrong with the numbers.
@@ -63,8 +69,10 @@ type Record struct {
 	Threads    int                `json:"threads"`
 	KV         string             `json:"kv"`
 	Rows       []Row              `json:"rows"`
-	// Check compares the logits of both engines; the rates count only if Agree.
+	// Check compares the logits of both engines in bits, With names the other one; the
+	// rates count only if Agree.
 	Check *harness.Comparison `json:"check"`
+	With  string              `json:"checked_with,omitempty"`
 	Agree bool                `json:"agree"`
 }
 
@@ -161,19 +169,22 @@ func Run(ctx context.Context, lib *llamacpp.Lib, o Options, done func(*Record) e
 	}
 	defer repacked.Close()
 	var check *harness.Comparison
-	var agreed bool
+	var with string
+	if o.Compare != nil {
+		check, with, err = o.Compare(ctx)
+	} else {
+		check, with, err = compare(lib, plain, o, m)
+	}
+	if err != nil {
+		return err
+	}
 	for _, threads := range o.Threads {
 		backend, err := o.Backend(threads)
 		if err != nil {
 			return err
 		}
-		if check == nil {
-			check, agreed, err = agree(lib, plain, backend, o.KVType, threads, m)
-		}
-		rec := &Record{Model: o.Path, Threads: threads, KV: o.KVType.String(), Weights: weightBytes(m), Adds: multiplyAdds(m), Check: check, Agree: agreed}
-		if err == nil {
-			err = rec.all(ctx, o, m, backend, nCtx+1, plain, repacked)
-		}
+		rec := &Record{Model: o.Path, Threads: threads, KV: o.KVType.String(), Weights: weightBytes(m), Adds: multiplyAdds(m), Check: check, With: with, Agree: check.OK()}
+		err = rec.all(ctx, o, m, largest(f), backend, nCtx+1, plain, repacked)
 		if c, ok := backend.(io.Closer); ok {
 			c.Close()
 		}
@@ -189,7 +200,7 @@ func Run(ctx context.Context, lib *llamacpp.Lib, o Options, done func(*Record) e
 
 // all measures every test with one number of threads: decodes first, from the lowest
 // depth on, so that each goes on from the cache of the one before.
-func (rec *Record) all(ctx context.Context, o Options, m *model.Model, backend graph.Backend, nCtx int, plain, repacked *llamacpp.Model) error {
+func (rec *Record) all(ctx context.Context, o Options, m *model.Model, mapped []byte, backend graph.Backend, nCtx int, plain, repacked *llamacpp.Model) error {
 	ours, err := session.New(m, session.Options{Backends: []graph.Backend{backend}, NCtx: nCtx, KVType: o.KVType})
 	if err != nil {
 		return err
@@ -230,7 +241,7 @@ func (rec *Record) all(ctx context.Context, o Options, m *model.Model, backend g
 		return err
 	}
 	left := sides
-	read := limits.NewReadLoop(rec.Threads, readLoopBytes)
+	read := limits.NewReadLoopOf(rec.Threads, mapped)
 	for _, depth := range slices.Sorted(slices.Values(o.Depths)) {
 		t := test{name: fmt.Sprintf("decode %d at depth %d", o.Generate, depth), tokens: o.Generate, depth: depth, read: read}
 		left, err = rec.measure(ctx, o, t, left, func(c contender) error {
@@ -355,53 +366,86 @@ func (rec *Record) measure(ctx context.Context, o Options, t test, sides []conte
 	return left, err
 }
 
-// maxNMSE is how far the logits of llama.cpp's other instruction sets may be
-// from ours: they quantise activations alike and add in another order, which
-// flips an int8 here and there.
-const maxNMSE = 1e-3
+// checkTokens is how many tokens the check evaluates.
+const checkTokens = 16
 
-// agree evaluates the same tokens one by one with both engines, llama.cpp on the
-// path that has our order of operations, and compares all logits: bits when the
-// loaded variant has the backend's level, else within maxNMSE.
-func agree(lib *llamacpp.Lib, lm *llamacpp.Model, backend graph.Backend, kv gguf.Type, threads int, m *model.Model) (*harness.Comparison, bool, error) {
-	tokens := make([]int32, 16)
+// Compare evaluates the same tokens one by one with both engines, llama.cpp on the
+// path that has our order of operations, and compares all logits bit for bit. The
+// library must have the level whose bits the backend gives: another rounds elsewhere.
+// The name is that of the library's side. Of the options it takes Path, Backend,
+// Threads and KVType.
+func Compare(lib *llamacpp.Lib, o Options) (*harness.Comparison, string, error) {
+	f, err := gguf.Open(o.Path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	m, err := model.Load(f)
+	if err != nil {
+		return nil, "", err
+	}
+	lm, err := lib.LoadModel(o.Path, llamacpp.ModelOptions{})
+	if err != nil {
+		return nil, "", err
+	}
+	defer lm.Close()
+	return compare(lib, lm, o, m)
+}
+
+func compare(lib *llamacpp.Lib, lm *llamacpp.Model, o Options, m *model.Model) (*harness.Comparison, string, error) {
+	backend, err := o.Backend(o.Threads[0])
+	if err != nil {
+		return nil, "", err
+	}
+	if c, ok := backend.(io.Closer); ok {
+		defer c.Close()
+	}
+	if have, want := lib.Level(), LevelOf(backend); have != want {
+		return nil, "", fmt.Errorf("the check of level %s: variant %s of llama.cpp has level %q: want a variant of the same level", want, lib.Variant(), have)
+	}
+	tokens := make([]int32, checkTokens)
 	for i := range tokens {
 		tokens[i] = int32((i*104729 + 7) % (m.NVocab - 1))
 	}
-	s, err := session.New(m, session.Options{Backends: []graph.Backend{backend}, NCtx: len(tokens), KVType: kv})
+	s, err := session.New(m, session.Options{Backends: []graph.Backend{backend}, NCtx: len(tokens), KVType: o.KVType})
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	defer s.Close()
 	rows, err := s.EvalAll(tokens)
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
-	c, err := lm.NewContext(llamacpp.ContextOptions{NCtx: len(tokens), KVType: kv, Threads: threads})
+	c, err := lm.NewContext(llamacpp.ContextOptions{NCtx: len(tokens), KVType: o.KVType, Threads: o.Threads[0]})
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	defer c.Close()
 	want, err := c.Eval(tokens)
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	cmp, err := harness.Bits(slices.Concat(rows...), want)
-	if err != nil {
-		return nil, false, err
-	}
-	if lib.Level() == levelOf(backend) {
-		return cmp, cmp.OK(), nil
-	}
-	return cmp, cmp.NMSE <= maxNMSE, nil
+	return cmp, fmt.Sprintf("ggml-cpu-%s, no repacking", lib.Variant()), err
 }
 
-// levelOf is the level whose bits a backend gives, as llamacpp.Lib names it.
-func levelOf(b graph.Backend) string {
+// LevelOf is the level whose bits a backend gives, as llamacpp.Lib names it.
+func LevelOf(b graph.Backend) string {
 	if c, ok := b.(*cpu.Backend); ok && c.Level() == cpu.AVX512 {
 		return "avx512"
 	}
 	return "avx2"
+}
+
+// largest is the file's largest part, as decode reads it.
+func largest(f *gguf.File) []byte {
+	var data []byte
+	for _, p := range f.Parts {
+		if len(p.Data) > len(data) {
+			data = p.Data
+		}
+	}
+	return data
 }
 
 // weightBytes is what one token reads: every weight, the embedding table only
@@ -431,6 +475,3 @@ func multiplyAdds(m *model.Model) int64 {
 func quantised(m *model.Model) bool {
 	return slices.ContainsFunc(m.Weights(), func(w *graph.Weight) bool { return w.Type.BlockSize() > 1 })
 }
-
-// readLoopBytes is the size of the read loop's buffer, half a GiB.
-const readLoopBytes = 1 << 29
