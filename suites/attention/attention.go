@@ -126,13 +126,20 @@ func list(tier suites.Tier) []metalcase.Case {
 		}
 	}
 	// Each kernel of each type over several tiles, whose largest scores rise and fall,
-	// with tails, more than one head of a KV head, and cells that no row sees.
+	// with tails, an odd number of heads of a KV head, and cells that no row sees.
 	for _, hd := range []int{64, 128} {
 		for _, t := range types {
 			more := func(nkv, tokens int, s metalcase.Setting) {
-				cases = append(cases, &metalcase.Attention{HD: hd, Heads: 4, HeadsKV: 2, NKV: nkv, Spare: 2, Tokens: tokens, Type: t, Levers: s})
+				cases = append(cases, &metalcase.Attention{HD: hd, Heads: 6, HeadsKV: 2, NKV: nkv, Spare: 2, Tokens: tokens, Type: t, Levers: s})
 			}
+			// A cell more than the chunks have as whole tiles: of 2 for flash, and of the 2
+			// parts of a wider window for split.
+			cases = append(cases,
+				&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 65, Tokens: 1, Type: t, Levers: metalcase.Setting{"MINFER_ATTN_CHUNKS=2"}},
+				&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 65 + 70, Spare: 70, Tokens: 1, Type: t, Levers: settings[1]})
 			more(235, 1, metalcase.Setting{"MINFER_ATTN_CHUNKS=1"})
+			// A largest score of each simdgroup, which only that of all of them makes finite.
+			cases = append(cases, &metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 99, Tokens: 1, Type: t, Peaks: true, Levers: metalcase.Setting{"MINFER_ATTN_CHUNKS=1"}})
 			more(235, 1, settings[1])
 			more(99, 21, settings[0])
 			more(99, 21, settings[1])

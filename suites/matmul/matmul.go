@@ -137,7 +137,9 @@ func list(tier suites.Tier) []metalcase.Case {
 		k := t.BlockSize()
 		if k == 1 {
 			k = 36
-			cases = append(cases, &metalcase.MulMat{Type: t, M: 9, N: 1, K: 164}, &metalcase.MulMat{Type: t, M: 9, N: 3, K: 164})
+			for _, k := range []int{100, 164} {
+				cases = append(cases, &metalcase.MulMat{Type: t, M: 9, N: 1, K: k}, &metalcase.MulMat{Type: t, M: 9, N: 3, K: k})
+			}
 		}
 		cases = append(cases, &metalcase.MulMat{Type: t, M: 66, N: 33, K: k}, &metalcase.MulMat{Type: t, M: 127, N: 33, K: k},
 			&metalcase.MulMat{Type: t, M: 64, N: 63, K: k}, &metalcase.MulMat{Type: t, M: 64, N: 32, K: k, Bias: true})

@@ -194,10 +194,14 @@ func (c *Attention) plant(r *rand.Rand, q, keys []float32, pos []int32) {
 	}
 	if c.Peaks {
 		row := len(pos) - 1
-		for i, score := range []float64{95, 195, 100} { // the largest rises, then falls
+		// The largest rises, then falls; a tile begins with it, and no half holds it.
+		for _, peak := range []struct {
+			cell  int
+			score float64
+		}{{5, 95}, {tile, 70_000}, {2*tile + 5, 100}} {
 			for head := 0; head < c.Heads; head += group {
-				if cell := i*tile + 5; cell < c.NKV {
-					aim(cell, row, head, score)
+				if peak.cell < c.NKV {
+					aim(peak.cell, row, head, peak.score)
 				}
 			}
 		}

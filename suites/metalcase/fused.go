@@ -29,6 +29,7 @@ type FusedQKV struct {
 	Yarn               bool    // positions scaled by 4, by YaRN, which stretches the vectors too
 	Eps                float32 // of the norm; 0 is 1e-6
 	ValueHD            int     // of a value head; 0 is HD
+	Dims               int     // channels of a head that rotate; 0 is HD
 }
 
 // ID implements [Case].
@@ -53,6 +54,9 @@ func (c *FusedQKV) ID() (string, []harness.Param) {
 	}
 	if c.ValueHD != 0 {
 		p = append(p, harness.P("value_hd", c.ValueHD))
+	}
+	if c.Dims != 0 {
+		p = append(p, harness.P("n_dims", c.Dims))
 	}
 	return c.op().String(), p
 }
@@ -98,10 +102,7 @@ func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 	x := activations(r, c.K, 1)
 	n := single(c.op(), graph.Mat(qRows, 1), input("x", gguf.F32, graph.Mat(c.K, 1)), input("pos", gguf.I32, graph.Vec(1)))
 	n.Weight = &graph.Weight{Name: "blk.0.attn_qkv.weight", Type: c.Type, Shape: graph.Mat(c.K, rows), Data: data}
-	rope := &Rope{Mode: c.Mode, HD: c.HD, Dims: c.HD, Base: 1e6, Factors: c.Factors}
-	if c.HD%2 != 0 {
-		rope.Dims = c.HD - 1
-	}
+	rope := &Rope{Mode: c.Mode, HD: c.HD, Dims: cmp.Or(c.Dims, c.HD/2*2), Base: 1e6, Factors: c.Factors}
 	if c.Yarn {
 		rope.Scaling, rope.Factor, rope.CtxOrig = "yarn", 4, 32768
 	}

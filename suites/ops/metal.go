@@ -48,6 +48,7 @@ func onMetal(env *suites.Env, list []opCase) []harness.Case {
 		&metalcase.Rope{Mode: graph.RopeNeox, HD: 64, Heads: 16, Tokens: 2, Dims: 64, PosBelow: 2048, Base: 1e6},
 		&metalcase.RmsNorm{D: 896, Rows: 3, Eps: 1e-6, NoWeight: true}, &metalcase.RmsNorm{D: 18944, Rows: 2, Eps: 1e-6},
 		&metalcase.QkNorm{HD: 128, Heads: 3, Tokens: 2, Eps: 1e-6, Levers: narrow},
+		&metalcase.QkNorm{HD: 290, Heads: 3, Tokens: 1, Eps: 1e-6},
 		&metalcase.Elementwise{Op: graph.Add, D: 896, Rows: 3, InPlace: 1}, &metalcase.Elementwise{Op: graph.Mul, D: 1025, Rows: 1, InPlace: 2},
 		&metalcase.Elementwise{Op: graph.Silu, D: 113, Rows: 2, InPlace: 1}, &metalcase.Elementwise{Op: graph.SwiGLU, D: 4864, Rows: 1, InPlace: 2},
 		&metalcase.Rope{Mode: graph.RopeNeox, HD: 64, Heads: 9, Tokens: 3, Dims: 64, PosBelow: 2048, Base: 1e6, InPlace: 1},
