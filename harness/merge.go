@@ -105,17 +105,13 @@ func ReadReport(name string, data []byte) (*Report, error) {
 	if err := dec.Decode(&keys); err != nil {
 		return nil, fmt.Errorf("%s: want a report as json or jsonl: %w", name, err)
 	}
-	dec = json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
 	r := &Report{}
 	if _, whole := keys["provenance"]; whole {
-		if err := dec.Decode(r); err != nil {
+		if err := DecodeJSON(data, r); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s: more after the report: want its end", name)
-		}
 	} else {
+		dec := strictDecoder(data)
 		if err := dec.Decode(&r.Provenance); err != nil {
 			return nil, fmt.Errorf("%s: line 1: %w", name, err)
 		}

@@ -146,7 +146,7 @@ func TestReadReportRefuses(t *testing.T) {
 		"[]":                            "r: want a report as json or jsonl: json: cannot unmarshal array into Go value of type map[string]json.RawMessage",
 		"{}":                            "r: no commit in its provenance: want a report of mverify",
 		`{"provenance":{},"x":1}`:       `r: json: unknown field "x"`,
-		`{"provenance":{}}{}`:           "r: more after the report: want its end",
+		`{"provenance":{}}{}`:           "r: more after the JSON value: want its end",
 		`{"commit":"c"}{"case":""}`:     "r: result 1 names no case",
 		`{"commit":"c"}{"outcome":"x"}`: `r: line 2: unknown outcome "x": want pass, fail, unsupported or skipped`,
 		`{"commit":"c"}{"case":"a"} {`:  "r: line 3: unexpected EOF",

@@ -62,17 +62,13 @@ func WriteRecords(w io.Writer, format string, records []Record) error {
 // ReadRecords reads what WriteRecords wrote as json or jsonl. Errors name the file
 // and the record.
 func ReadRecords(name string, data []byte) ([]Record, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
 	var records []Record
 	if first := bytes.TrimLeft(data, " \t\r\n"); len(first) > 0 && first[0] == '[' {
-		if err := dec.Decode(&records); err != nil {
+		if err := DecodeJSON(data, &records); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s: more after the list of records: want its end", name)
-		}
 	} else {
+		dec := strictDecoder(data)
 		for {
 			var r Record
 			if err := dec.Decode(&r); errors.Is(err, io.EOF) {

@@ -84,7 +84,7 @@ func TestBadRecords(t *testing.T) {
 		"":                   "a.json: no records: want a list of them, or one a line",
 		"[]":                 "a.json: no records: want a list of them, or one a line",
 		"{}":                 `a.json: record 1: sweep "" and op "": want both`,
-		"[{}] x":             "a.json: more after the list of records: want its end",
+		"[{}] x":             "a.json: more after the JSON value: want its end",
 		"x":                  "a.json: record 1: invalid character 'x' looking for beginning of value",
 		`{"sweeep": 1}`:      `a.json: record 1: json: unknown field "sweeep"`,
 		string(good) + "\n{": "a.json: record 2: unexpected EOF",

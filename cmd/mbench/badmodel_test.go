@@ -209,7 +209,7 @@ func TestBrokenFiles(t *testing.T) {
 			continue
 		}
 		require.Error(t, want, path)
-		code, out, errs := mbench(t, "run", "--model", path, "--prompt", "Ab")
+		code, out, errs := mbench(t, "run", "--device", "cpu", "--model", path, "--prompt", "Ab")
 		require.Equal(t, harness.ExitBadInput, code, path)
 		require.Empty(t, out, path)
 		require.Equal(t, "mbench: "+want.Error()+"\n", errs)
@@ -227,7 +227,7 @@ func TestParts(t *testing.T) {
 		return paths
 	}
 	run := func(path string) string {
-		code, _, errs := mbench(t, "run", "--model", path, "--prompt", "Ab", "-n", "2")
+		code, _, errs := mbench(t, "run", "--device", "cpu", "--model", path, "--prompt", "Ab", "-n", "2")
 		if code == harness.ExitHeld {
 			return ""
 		}

@@ -43,7 +43,7 @@ func TestBadUsage(t *testing.T) {
 		{"run --prompt A --threads 100000", "cpu: 100000 threads: want 1 to 1024, or 0 for one per CPU"},
 		{"run --prompt A --threads -1", "cpu: -1 threads: want 1 to 1024, or 0 for one per CPU"},
 		{"run --prompt A --batch -1", "session: batches of -1 tokens, want at least 1"},
-		{"run --prompt A --device tpu", `unknown device "tpu": want cpu, soft or cuda`},
+		{"run --prompt A --device tpu", `unknown device "tpu": want cpu, soft, apple or cuda`},
 		{"run --prompt A --cache-type q5", `--cache-type "q5": want f16, f32 or q8_0`},
 		{"run --prompt A --temp NaN", "sampler: temperature is NaN, want a finite number of at least 0"},
 		{"run --prompt A --top-p 2", "sampler: top-p is 2, want 0 to 1"},
@@ -68,7 +68,11 @@ func TestBadUsage(t *testing.T) {
 		{"quantize " + model + " " + out + " q4_0 --threads -1", "quantize: --threads -1: want at least 1, or 0 for one per core"},
 		{"quantize " + model + " " + model + " q4_0", "DIR/base.gguf: the output is the input file: want another path"},
 	} {
-		code, stdout, errs := mbench(t, strings.Fields(strings.ReplaceAll(c.args, "DIR", dir))...)
+		args := strings.Fields(strings.ReplaceAll(c.args, "DIR", dir))
+		if strings.HasPrefix(c.args, "run ") && !strings.Contains(c.args, "--device") {
+			args = append(args, "--device", "cpu") // a GPU that is chosen is told before the fault
+		}
+		code, stdout, errs := mbench(t, args...)
 		require.Equal(t, harness.ExitBadInput, code, "%s: %s", c.args, errs)
 		require.Empty(t, stdout, c.args)
 		require.Equal(t, "mbench: "+c.want+"\n", strings.ReplaceAll(errs, dir, "DIR"), c.args)
@@ -81,7 +85,7 @@ func TestHugeContext(t *testing.T) {
 	if cli.Memory() == 0 {
 		t.Skip("the memory of this system is not known")
 	}
-	code, stdout, errs := mbench(t, "run", "--prompt", "A", "--ctx", "1000000000")
+	code, stdout, errs := mbench(t, "run", "--device", "cpu", "--prompt", "A", "--ctx", "1000000000")
 	require.Equal(t, harness.ExitBadInput, code)
 	require.Empty(t, stdout)
 	require.Regexp(t, `^mbench: a context of 1000000000 tokens needs \d+ MiB of KV cache, this machine has \d+ MiB: want a smaller --ctx\n$`, errs)
@@ -98,7 +102,7 @@ func TestBadSettings(t *testing.T) {
 	} {
 		var errs strings.Builder
 		s := cli.Streams{Stdout: io.Discard, Stderr: &errs, Environ: []string{entry}}
-		code := cli.Run(context.Background(), "mbench", s, []string{"run", "--prompt", "A", "-n", "1"}, run)
+		code := cli.Run(context.Background(), "mbench", s, []string{"run", "--device", "cpu", "--prompt", "A", "-n", "1"}, run)
 		require.Equal(t, harness.ExitBadInput, code, entry)
 		require.Equal(t, "mbench: "+want+"\n", errs.String())
 	}

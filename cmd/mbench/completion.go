@@ -17,7 +17,7 @@ func completion(ctx context.Context, s cli.Streams, args []string) (int, error) 
 		Program:  "mbench",
 		Commands: slices.Sorted(maps.Keys(commands)),
 		Values: map[string][]string{
-			"sweep": append(sweeps.Names(), "all"), "device": {"apple", "cpu", "soft"}, "types": quant.MixNames(),
+			"sweep": append(sweeps.Names(), "all"), "device": cli.Devices, "types": quant.MixNames(),
 			"cache-types": {"f32", "f16", "q8_0"}, "cache-type": {"f32", "f16", "q8_0"}, "gpu": sweeps.GPUNames(),
 			"format": append([]string{"table"}, harness.RecordFormats...),
 		},

@@ -41,7 +41,7 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	set.StringVar(&prompt, "prompt", "", "text to continue")
 	set.StringVar(&file, "prompt-file", "", "read the prompt from this file")
 	set.IntVarP(&n, "n", "n", 64, "tokens to generate; -1 for as many as the context allows")
-	set.StringVar(&device, "device", "", "what runs the model: cpu, apple for a Mac's GPU, or soft for the software Metal device; without it a GPU where there is one, else cpu")
+	set.StringVar(&device, "device", "", "what runs the model: "+cli.DeviceHelp+"; without it a Mac's GPU where there is one, else cpu")
 	set.IntVar(&nCtx, "ctx", 0, "context in tokens; 0 is the model's own, at most 4096")
 	set.IntVar(&batch, "batch", 0, "most tokens of the prompt in one pass; 0 is 512")
 	set.IntVar(&threads, "threads", 0, "threads; 0 is one per core")

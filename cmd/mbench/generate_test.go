@@ -30,7 +30,7 @@ func TestNoPromptBeforeRefusal(t *testing.T) {
 	} {
 		var out, errs strings.Builder
 		s := cli.Streams{Stdout: &out, Stderr: &errs, Environ: c.environ}
-		code := cli.Run(context.Background(), "mbench", s, append([]string{"run", "--prompt", "R"}, c.args...), run)
+		code := cli.Run(context.Background(), "mbench", s, append([]string{"run", "--device", "cpu", "--prompt", "R"}, c.args...), run)
 		require.Equal(t, harness.ExitBadInput, code, "%v: %s", c.args, errs.String())
 		require.Empty(t, out.String(), c.args)
 		require.Equal(t, "mbench: "+c.want+"\n", strings.ReplaceAll(errs.String(), dir, "DIR"), c.args)

@@ -57,12 +57,11 @@ func resultsPage(records, items string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(items)
+	data, err := os.ReadFile(items)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	list, err := results.ReadItems(items, f)
+	list, err := results.ReadItems(items, data)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"minfer/cmd/internal/cli"
+	"minfer/cmd/internal/clitest"
 	"minfer/harness"
 )
 
@@ -28,9 +29,9 @@ const usingMetal = `MPS: using Metal on Software Metal device \(\d+ threads?\) \
 // The embedded model on the software device: what runs is said, a forward pass is
 // one split, and the text is that of the CPU, whose margins are wide here.
 func TestRunOnSoft(t *testing.T) {
-	code, want, errs := mbench(t, "run", "--prompt", "ROMEO:", "-n", "6")
+	code, want, errs := mbench(t, "run", "--device", "cpu", "--prompt", "ROMEO:", "-n", "6")
 	require.Equal(t, harness.ExitHeld, code)
-	require.Regexp(t, `^MPS: not available, using CPU\nmbench: cpu `, errs)
+	require.Regexp(t, `^mbench: cpu `, errs)
 	text, errs := soft(t, []string{"MINFER_GRAPH_TRACE=1"})
 	require.Equal(t, want, text)
 	require.Regexp(t, "^"+usingMetal+`split 0: Metal nodes 0-\d+\ncensus: Metal [^\n]+\nsplit 0: Metal nodes 0-\d+\ncensus: Metal [^\n]+ fused_qkv \d+, fused_ffn \d+\n`+
@@ -43,8 +44,19 @@ func TestRunOnSoft(t *testing.T) {
 	require.Equal(t, 2, strings.Count(errs, "split "))
 }
 
+// Without --device a Mac's GPU runs the model, else the CPU, and it is said.
+func TestDefaultDevice(t *testing.T) {
+	code, _, errs := mbench(t, "run", "--prompt", "R", "-n", "2")
+	require.Equal(t, harness.ExitHeld, code)
+	if clitest.AppleGPU() {
+		require.Regexp(t, `^MPS: using Metal on (.*\n)*mbench: apple `, errs)
+	} else {
+		require.Regexp(t, `^MPS: not available, using CPU\nmbench: cpu `, errs)
+	}
+}
+
 func TestDisabledMPS(t *testing.T) {
-	code, want, _ := mbench(t, "run", "--prompt", "ROMEO:", "-n", "6")
+	code, want, _ := mbench(t, "run", "--device", "cpu", "--prompt", "ROMEO:", "-n", "6")
 	require.Equal(t, harness.ExitHeld, code)
 	text, errs := soft(t, []string{"MINFER_DISABLE_MPS=1", "MINFER_GRAPH_TRACE=1"})
 	require.Equal(t, want, text)

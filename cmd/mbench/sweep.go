@@ -41,7 +41,7 @@ type sweepFlags struct {
 func (f *sweepFlags) register(s cli.Streams) *pflag.FlagSet {
 	set := cli.Flags(s, "mbench", usage)
 	set.StringVar(&f.sweeps, "sweep", "", "what to measure: "+strings.Join(sweeps.Names(), ", ")+", several separated by commas, or all")
-	set.StringVar(&f.devices, "device", "", "devices, separated by commas: cpu, apple for a Mac's GPU, soft for the software Metal device; without it a GPU where there is one, else soft")
+	set.StringVar(&f.devices, "device", "", "devices, separated by commas: "+cli.DeviceHelp+"; without it a Mac's GPU where there is one, else soft")
 	set.StringVar(&f.model, "model", "", "GGUF file whose shapes, or which itself, is measured; the embedded models without it")
 	set.StringVar(&f.pp, "pp", "", "tokens of a prompt: numbers and ranges such as 1,8,64 or 1-4 or 128-512*2")
 	set.StringVar(&f.tg, "tg", "", "tokens to decode, likewise")

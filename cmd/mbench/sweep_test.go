@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"minfer/cmd/internal/cli"
+	"minfer/cmd/internal/clitest"
 	"minfer/harness"
 )
 
@@ -177,10 +178,15 @@ func TestSweepRefused(t *testing.T) {
 	require.Contains(t, errs, "mbench: 0 measured, 2 left out, 0 did not hold in ")
 }
 
-// Without --device the software device is measured, and said.
+// Without --device a Mac's GPU is measured, else the software device, and it is said.
 func TestSweepDefaultDevice(t *testing.T) {
 	code, out, errs := sweep(t, "rmsnorm", "--list")
 	require.Equal(t, harness.ExitHeld, code)
+	if clitest.AppleGPU() {
+		require.Contains(t, out, "device=apple")
+		require.Empty(t, errs)
+		return
+	}
 	require.Contains(t, out, "device=soft")
 	require.Equal(t, "mbench: no GPU here: the software Metal device is measured\n", errs)
 }
@@ -192,7 +198,7 @@ func TestSweepBadUsage(t *testing.T) {
 		{"--sweep kv,kv", `--sweep "kv,kv": kv is named twice`},
 		{"--sweep kv more", `unexpected argument "more" (see --help)`},
 		{"--pp 3", "a command is needed: run, peers, synth, quantize, compare, merge, report or results, or --sweep NAME (see --help)"},
-		{"--sweep kv --device tpu", `unknown device "tpu": want cpu, soft or cuda`},
+		{"--sweep kv --device tpu", `unknown device "tpu": want cpu, soft, apple or cuda`},
 		{"--sweep kv --device soft,apple", `device "apple": no Apple GPU here: want cpu or soft`},
 		{"--sweep kv --device cpu,cpu", `--device "cpu,cpu": cpu is named twice`},
 		{"--sweep kv --pp 0", `--pp "0": 0: want 1 to 1048576`},
@@ -212,6 +218,9 @@ func TestSweepBadUsage(t *testing.T) {
 		{"--sweep kv --model DIR/none", "sweep kv: gguf: open DIR/none: no such file or directory"},
 		{"--sweep rmsnorm --device cpu --list --out DIR/no/file", "--out: open DIR/no/file: no such file or directory"},
 	} {
+		if strings.Contains(c.want, "no Apple GPU here") && clitest.AppleGPU() {
+			continue
+		}
 		code, stdout, errs := mbench(t, strings.Fields(strings.ReplaceAll(c.args, "DIR", dir))...)
 		errs = strings.TrimPrefix(errs, "mbench: no GPU here: the software Metal device is measured\n")
 		require.Equal(t, harness.ExitBadInput, code, "%s: %s", c.args, errs)

@@ -18,7 +18,7 @@ func completion(ctx context.Context, s cli.Streams, args []string) (int, error) 
 		Program:  "mverify",
 		Commands: []string{"case", "compile", "completion", "init", "merge", "record"},
 		Values: map[string][]string{
-			"suite": names, "device": {"apple", "cpu", "soft"}, "tier": {"quick", "full", "exhaustive"},
+			"suite": names, "device": cli.Devices, "tier": {"quick", "full", "exhaustive"},
 			"format": harness.Formats, "mode": {"off", "mem", "race", "strict", "chaos"},
 		},
 		Lists: []string{"suite", "device"},

@@ -54,6 +54,8 @@ suites: ops (each kernel), graph (splits, batches, threads), tokenizer, dumps
 (every node against llama.cpp), greedy (generated text), safety (launch cases
 under the sanitizer), all; on a Metal device also kernels (every pipeline
 compiles), matmul, attention, kv and fusion (every kernel against float64).
+mutation plants faults in the kernels, on device soft, and counts those that the
+suites notice; all leaves it out.
 exit codes: 0 all held, 1 something did not, 2 bad usage or input, 3 nothing ran.
 `
 
@@ -72,7 +74,7 @@ type flags struct {
 func (f *flags) register(s cli.Streams) *pflag.FlagSet {
 	set := cli.Flags(s, "mverify", usage)
 	set.StringVar(&f.suites, "suite", "", "suites to run, separated by commas, or all")
-	set.StringVar(&f.devices, "device", "cpu", "devices to verify, one after another, separated by commas: cpu, soft, apple")
+	set.StringVar(&f.devices, "device", "cpu", "devices to verify, one after another, separated by commas: "+cli.DeviceHelp)
 	set.StringVar(&f.mode, "mode", "", "sanitizer mode of device soft: off, mem, race, strict (without it) or chaos")
 	set.StringVar(&f.tier, "tier", "quick", "how much: quick, full or exhaustive")
 	set.StringVar(&f.filter, "filter", "", "run only cases whose identity matches this regular expression")

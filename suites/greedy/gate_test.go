@@ -178,7 +178,7 @@ func TestGateRefuses(t *testing.T) {
 		"not a golden file of mverify":                 "{",
 		"unknown field":                                `{"tokens":1,"runs":[],"more":1}`,
 		"tokens: found 0":                              `{"runs":[]}`,
-		"more after the object":                        `{"tokens":1,"runs":[]}{}`,
+		"more after the JSON value":                    `{"tokens":1,"runs":[]}{}`,
 		"runs[0]: no continuations":                    `{"tokens":1,"runs":[{"model":"a"}]}`,
 		"want 1 to 1 tokens":                           `{"tokens":1,"runs":[{"continuations":[{"tokens":[1,2]}]}]}`,
 		"top: found 0 steps":                           `{"tokens":1,"runs":[{"continuations":[{"tokens":[1]}]}]}`,

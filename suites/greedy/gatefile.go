@@ -3,11 +3,11 @@ package greedy
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
+
+	"minfer/harness"
 )
 
 // gateFile is a golden file: continuations by device, model and cache type. It is
@@ -144,14 +144,9 @@ const maxGateTokens = 1 << 16
 
 // readGate reads a golden file and checks all that verifying relies on.
 func readGate(path string, data []byte) (*gateFile, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	f := &gateFile{}
-	if err := d.Decode(f); err != nil {
+	if err := harness.DecodeJSON(data, f); err != nil {
 		return nil, fmt.Errorf("%s: not a golden file of mverify: %w", path, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: more after the object: want its end", path)
 	}
 	if f.Tokens < 1 || f.Tokens > maxGateTokens {
 		return nil, fmt.Errorf("%s: tokens: found %d, want 1 to %d", path, f.Tokens, maxGateTokens)

@@ -10,6 +10,7 @@ import (
 	"minfer/engine/graph"
 	"minfer/harness"
 	"minfer/refs"
+	"minfer/suites/onenode"
 )
 
 // Attention is n_tokens queries over a window of n_kv cells of a cache. Token i
@@ -121,15 +122,15 @@ func (c *Attention) Build(r *rand.Rand) (*Problem, error) {
 
 	a := graph.Attr{Scale: scale, HeadDim: c.HD, NHead: c.Heads, NHeadKV: c.HeadsKV, NKV: c.NKV}
 	load := func(side graph.KVSide) *graph.Node {
-		n := single(graph.KvcacheLoad, graph.Mat(kvWidth, c.NKV))
+		n := onenode.New(graph.KvcacheLoad, graph.Mat(kvWidth, c.NKV))
 		n.Type, n.Attr = c.Type, a
 		n.Attr.KV = side
 		return n
 	}
-	n := single(graph.Attn, graph.Mat(width, c.Tokens), input("q", gguf.F32, graph.Mat(width, c.Tokens)),
-		load(graph.KVKey), load(graph.KVValue), input("pos", gguf.I32, graph.Vec(c.Tokens)))
+	n := onenode.New(graph.Attn, graph.Mat(width, c.Tokens), onenode.Input("q", gguf.F32, graph.Mat(width, c.Tokens)),
+		load(graph.KVKey), load(graph.KVValue), onenode.Input("pos", gguf.I32, graph.Vec(c.Tokens)))
 	n.Attr = a
-	p := &Problem{Node: n, In: [][]byte{floatBytes(q), nil, nil, intBytes(given)}, Cache: &Cache{
+	p := &Problem{Node: n, In: [][]byte{onenode.FloatBytes(q), nil, nil, onenode.IntBytes(given)}, Cache: &Cache{
 		KV: graph.KV{Type: c.Type, Capacity: c.NKV, KWidth: kvWidth, VWidth: kvWidth}, K: kBytes, V: vBytes,
 	}}
 	if c.Refusal() != "" {

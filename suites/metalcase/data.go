@@ -1,7 +1,6 @@
 package metalcase
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 
@@ -9,6 +8,7 @@ import (
 	"minfer/engine/graph"
 	"minfer/engine/quant"
 	"minfer/refs"
+	"minfer/suites/onenode"
 )
 
 // Data are drawn so that faults show: no value is near zero, and values at the
@@ -43,38 +43,10 @@ func activations(r *rand.Rand, d, rows int) []float32 {
 	return x
 }
 
-// scaleBytes says which bytes of a block hold its scales: the rest may take any
-// value.
-var scaleBytes = map[gguf.Type][2]int{
-	gguf.Q4_0: {0, 2}, gguf.Q4_1: {0, 4}, gguf.Q5_0: {0, 2}, gguf.Q5_1: {0, 4}, gguf.Q8_0: {0, 2},
-	gguf.Q4_K: {0, 4}, gguf.Q5_K: {0, 4}, gguf.Q6_K: {208, 210},
-}
-
-// weights draws rows of d weights of a type, none of them near zero in even rows;
-// in odd rows of packed types all bytes but the scales are random, since a kernel
-// must read every bit pattern and quantisers leave some out.
+// weights draws rows of d weights of a type, none of them near zero where the
+// quantiser made them.
 func weights(r *rand.Rand, t gguf.Type, d, rows int) ([]byte, error) {
-	x := make([]float32, d*rows)
-	for i := range x {
-		x[i] = float32(signed(r) * 0.1)
-	}
-	data := make([]byte, rows*t.RowBytes(d))
-	if err := quant.Quantize(t, data, x); err != nil {
-		return nil, err
-	}
-	keep, packed := scaleBytes[t]
-	if !packed {
-		return data, nil
-	}
-	rowBytes, block := t.RowBytes(d), t.BlockBytes()
-	for row := 1; row < rows; row += 2 {
-		for i := row * rowBytes; i < (row+1)*rowBytes; i++ {
-			if at := i % rowBytes % block; at < keep[0] || at >= keep[1] {
-				data[i] = byte(r.Uint32())
-			}
-		}
-	}
-	return data, nil
+	return onenode.Weights(r, t, d, rows, func(r *rand.Rand) float32 { return float32(signed(r) * 0.1) })
 }
 
 // stored rounds values to a type of plain numbers or a cache's and gives their
@@ -89,22 +61,6 @@ func stored(t gguf.Type, x []float32) ([]byte, []float64, error) {
 	return data, values, err
 }
 
-func floatBytes(x []float32) []byte {
-	b := make([]byte, 4*len(x))
-	for i, v := range x {
-		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
-	}
-	return b
-}
-
-func intBytes(x []int32) []byte {
-	b := make([]byte, 4*len(x))
-	for i, v := range x {
-		binary.LittleEndian.PutUint32(b[4*i:], uint32(v))
-	}
-	return b
-}
-
 // distinct draws n different numbers below limit.
 func distinct(r *rand.Rand, n, limit int) []int32 {
 	p := make([]int32, n)
@@ -114,22 +70,9 @@ func distinct(r *rand.Rand, n, limit int) []int32 {
 	return p
 }
 
-// input is a node that stands for a value the case provides.
-func input(name string, t gguf.Type, shape graph.Shape) *graph.Node {
-	return &graph.Node{Op: graph.Input, Name: name, Layer: -1, Type: t, Shape: shape}
-}
-
-// single makes a node under test.
-func single(op graph.Op, shape graph.Shape, in ...*graph.Node) *graph.Node {
-	for i, n := range in {
-		n.ID = i
-	}
-	return &graph.Node{ID: len(in), Op: op, Name: op.String(), Layer: 0, Type: gguf.F32, Shape: shape, In: in}
-}
-
 // vector is a weight of one dimension.
 func vector(name string, x []float32) *graph.Weight {
-	return &graph.Weight{Name: name, Type: gguf.F32, Shape: graph.Vec(len(x)), Data: floatBytes(x)}
+	return &graph.Weight{Name: name, Type: gguf.F32, Shape: graph.Vec(len(x)), Data: onenode.FloatBytes(x)}
 }
 
 func product(dims ...int) int64 {

@@ -15,10 +15,11 @@ import (
 	"minfer/metal/kernels"
 	"minfer/metal/mtl"
 	"minfer/suites"
+	"minfer/suites/onenode"
 )
 
 // Node is a node of one op without a value of its own, for [Unsupported].
-func Node(op graph.Op, shape graph.Shape) *graph.Node { return single(op, shape) }
+func Node(op graph.Op, shape graph.Shape) *graph.Node { return onenode.New(op, shape) }
 
 // Unsupported is an op that the Metal backend has no kernel for, by contract: the
 // scheduler must learn so from SupportsOp.

@@ -9,6 +9,7 @@ import (
 	"minfer/engine/graph"
 	"minfer/harness"
 	"minfer/refs"
+	"minfer/suites/onenode"
 )
 
 // Elementwise is an op on rows of d elements: silu (one input), add, mul and
@@ -48,12 +49,12 @@ func (c *Elementwise) Build(r *rand.Rand) (*Problem, error) {
 		farGates(r, c.Op, a, b)
 	}
 	x, y := refs.F64(a), refs.F64(b)
-	p := &Problem{In: [][]byte{floatBytes(a), floatBytes(b)}, InPlace: c.InPlace}
-	p.Node = single(c.Op, shape, input("a", gguf.F32, shape), input("b", gguf.F32, shape))
+	p := &Problem{In: [][]byte{onenode.FloatBytes(a), onenode.FloatBytes(b)}, InPlace: c.InPlace}
+	p.Node = onenode.New(c.Op, shape, onenode.Input("a", gguf.F32, shape), onenode.Input("b", gguf.F32, shape))
 	result := Result{Type: gguf.F32, K: 1}
 	switch c.Op {
 	case graph.Silu:
-		p.Node = single(c.Op, shape, input("a", gguf.F32, shape))
+		p.Node = onenode.New(c.Op, shape, onenode.Input("a", gguf.F32, shape))
 		p.In = p.In[:1]
 		result.Want = refs.Silu(x)
 		result.Terms = siluTerms(x, result.Want)
@@ -178,7 +179,7 @@ func (c *Permute) Build(r *rand.Rand) (*Problem, error) {
 	for i, p := range c.Perm {
 		shape[p] = c.Shape[i]
 	}
-	n := single(graph.Permute, shape, input("x", gguf.F32, c.Shape))
+	n := onenode.New(graph.Permute, shape, onenode.Input("x", gguf.F32, c.Shape))
 	n.Attr.Perm = c.Perm
 	want := make([]float64, len(x))
 	var at [4]int // of the input
@@ -200,7 +201,7 @@ func (c *Permute) Build(r *rand.Rand) (*Problem, error) {
 			at[d] = 0
 		}
 	}
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x)}, Results: []Result{{Type: gguf.F32, Want: want, Exact: true}}}
+	p := &Problem{Node: n, In: [][]byte{onenode.FloatBytes(x)}, Results: []Result{{Type: gguf.F32, Want: want, Exact: true}}}
 	for i, v := range want {
 		p.Edges = append(p.Edges, Edge{What: "leaving out element", N: i, At: i, By: v - float64(x[i])}, Edge{What: "leaving out element", N: i, At: i, By: v})
 	}

@@ -12,6 +12,7 @@ import (
 	"minfer/harness"
 	"minfer/metal"
 	"minfer/refs"
+	"minfer/suites/onenode"
 )
 
 // FusedQKV is the decode fusion of the three projections of one token: q comes
@@ -100,7 +101,7 @@ func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 		return nil, err
 	}
 	x := activations(r, c.K, 1)
-	n := single(c.op(), graph.Mat(qRows, 1), input("x", gguf.F32, graph.Mat(c.K, 1)), input("pos", gguf.I32, graph.Vec(1)))
+	n := onenode.New(c.op(), graph.Mat(qRows, 1), onenode.Input("x", gguf.F32, graph.Mat(c.K, 1)), onenode.Input("pos", gguf.I32, graph.Vec(1)))
 	n.Weight = &graph.Weight{Name: "blk.0.attn_qkv.weight", Type: c.Type, Shape: graph.Mat(c.K, rows), Data: data}
 	rope := &Rope{Mode: c.Mode, HD: c.HD, Dims: cmp.Or(c.Dims, c.HD/2*2), Base: 1e6, Factors: c.Factors}
 	if c.Yarn {
@@ -120,7 +121,7 @@ func (c *FusedQKV) Build(r *rand.Rand) (*Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes([]int32{int32(c.Pos)})}, Cache: &Cache{
+	p := &Problem{Node: n, In: [][]byte{onenode.FloatBytes(x), onenode.IntBytes([]int32{int32(c.Pos)})}, Cache: &Cache{
 		KV: graph.KV{Type: c.Cache, Capacity: c.Cells, KWidth: kvRows, VWidth: vRows}, K: kBytes, V: vBytes}}
 	var bias, norm []float32
 	if c.Bias {
@@ -385,9 +386,9 @@ func (c *FusedFFN) Build(r *rand.Rand) (*Problem, error) {
 		return nil, err
 	}
 	x := activations(r, c.K, 1)
-	n := single(graph.FusedFFN, graph.Mat(c.FF, 1), input("x", gguf.F32, graph.Mat(c.K, 1)))
+	n := onenode.New(graph.FusedFFN, graph.Mat(c.FF, 1), onenode.Input("x", gguf.F32, graph.Mat(c.K, 1)))
 	n.Weight = &graph.Weight{Name: "blk.0.ffn_gate_up.weight", Type: c.Type, Shape: graph.Mat(c.K, 2*c.FF), Data: data}
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x)}}
+	p := &Problem{Node: n, In: [][]byte{onenode.FloatBytes(x)}}
 	if c.Refusal() != "" {
 		return p, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"minfer/engine/graph"
 	"minfer/harness"
 	"minfer/refs"
+	"minfer/suites/onenode"
 )
 
 // MulMat is out[n][m] = x[n][k] · w[m][k], plus a bias: m rows of weights, n
@@ -55,9 +56,9 @@ func (c *MulMat) Build(r *rand.Rand) (*Problem, error) {
 		return nil, err
 	}
 	x := activations(r, c.K, c.N)
-	n := single(graph.MatMul, graph.Mat(c.M, c.N), input("x", gguf.F32, graph.Mat(c.K, c.N)))
+	n := onenode.New(graph.MatMul, graph.Mat(c.M, c.N), onenode.Input("x", gguf.F32, graph.Mat(c.K, c.N)))
 	n.Weight = &graph.Weight{Name: "blk.0.w.weight", Type: c.Type, Shape: graph.Mat(c.K, c.M), Data: data}
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x)}}
+	p := &Problem{Node: n, In: [][]byte{onenode.FloatBytes(x)}}
 	var bias []float32
 	if c.Bias {
 		bias = activations(r, c.M, 1)

@@ -8,6 +8,7 @@ import (
 	"minfer/engine/graph"
 	"minfer/harness"
 	"minfer/refs"
+	"minfer/suites/onenode"
 )
 
 // RmsNorm normalises rows of d elements and multiplies them by a weight; without
@@ -40,7 +41,7 @@ func (c *RmsNorm) Refusal() string { return "" }
 // Build implements [Case].
 func (c *RmsNorm) Build(r *rand.Rand) (*Problem, error) {
 	shape := graph.Mat(c.D, c.Rows)
-	n := single(graph.RmsNorm, shape, input("x", gguf.F32, shape))
+	n := onenode.New(graph.RmsNorm, shape, onenode.Input("x", gguf.F32, shape))
 	n.Attr.Eps = c.Eps
 	return normProblem(r, n, c.D, c.Rows, c.NoWeight), nil
 }
@@ -70,7 +71,7 @@ func (c *QkNorm) Refusal() string { return "" }
 // Build implements [Case].
 func (c *QkNorm) Build(r *rand.Rand) (*Problem, error) {
 	shape := graph.Mat(c.HD*c.Heads, c.Tokens)
-	n := single(graph.QkNorm, shape, input("x", gguf.F32, shape))
+	n := onenode.New(graph.QkNorm, shape, onenode.Input("x", gguf.F32, shape))
 	n.Attr.Eps, n.Attr.HeadDim, n.Attr.NHead = c.Eps, c.HD, c.Heads
 	return normProblem(r, n, c.HD, c.Heads*c.Tokens, false), nil
 }
@@ -93,7 +94,7 @@ func normProblem(r *rand.Rand, n *graph.Node, d, rows int, noWeight bool) *Probl
 	}
 	values := refs.F64(x)
 	want := refs.RmsNorm(values, d, eps, weight)
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x)}, Results: []Result{{Type: gguf.F32, Want: want, K: 1, Terms: eachSize(want)}}}
+	p := &Problem{Node: n, In: [][]byte{onenode.FloatBytes(x)}, Results: []Result{{Type: gguf.F32, Want: want, K: 1, Terms: eachSize(want)}}}
 	for e := range d {
 		if !normEdge(e, d) {
 			continue

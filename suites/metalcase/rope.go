@@ -8,6 +8,7 @@ import (
 	"minfer/engine/graph"
 	"minfer/harness"
 	"minfer/refs"
+	"minfer/suites/onenode"
 )
 
 // Rope rotates n_dims channels of each head; positions are drawn below
@@ -92,7 +93,7 @@ func (c *Rope) Build(r *rand.Rand) (*Problem, error) {
 		pos[i] = int32(r.IntN(c.PosBelow))
 	}
 	pos[0] = int32(c.PosBelow - 1)
-	n := single(graph.RoPE, shape, input("x", gguf.F32, shape), input("pos", gguf.I32, graph.Vec(c.Tokens)))
+	n := onenode.New(graph.RoPE, shape, onenode.Input("x", gguf.F32, shape), onenode.Input("pos", gguf.I32, graph.Vec(c.Tokens)))
 	params, ref, factors := c.params(r)
 	n.Attr.HeadDim, n.Attr.NHead, n.Attr.Rope = c.HD, c.Heads, params
 	if factors != nil {
@@ -100,7 +101,7 @@ func (c *Rope) Build(r *rand.Rand) (*Problem, error) {
 	}
 	values := refs.F64(x)
 	want := refs.RoPE(values, c.HD, pos, ref)
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes(pos)}, InPlace: c.InPlace}
+	p := &Problem{Node: n, In: [][]byte{onenode.FloatBytes(x), onenode.IntBytes(pos)}, InPlace: c.InPlace}
 	p.Results = []Result{{Type: gguf.F32, Want: want, K: 1, Terms: ropeTerms(values, c.HD, ref)}}
 
 	// The tokens turned as if each were one position further, and not at all.

@@ -10,6 +10,7 @@ import (
 	"minfer/engine/graph"
 	"minfer/harness"
 	"minfer/refs"
+	"minfer/suites/onenode"
 )
 
 // GetRows dequantises n_ids rows of d elements out of table_rows.
@@ -54,14 +55,14 @@ func (c *GetRows) Build(r *rand.Rand) (*Problem, error) {
 		ids[i] = int32(r.IntN(c.Rows))
 	}
 	ids[0], ids[c.IDs-1] = 0, int32(c.Rows-1)
-	n := single(graph.GetRows, graph.Mat(c.D, c.IDs), input("ids", gguf.I32, graph.Vec(c.IDs)))
+	n := onenode.New(graph.GetRows, graph.Mat(c.D, c.IDs), onenode.Input("ids", gguf.I32, graph.Vec(c.IDs)))
 	n.Weight = &graph.Weight{Name: "token_embd.weight", Type: c.Type, Shape: graph.Mat(c.D, c.Rows), Data: data}
 	given := slices.Clone(ids)
 	if c.Outside {
 		given[1], given[2] = int32(c.Rows), -1
 		ids[1], ids[2] = int32(c.Rows-1), 0 // the nearest of the table
 	}
-	p := &Problem{Node: n, In: [][]byte{intBytes(given)}}
+	p := &Problem{Node: n, In: [][]byte{onenode.IntBytes(given)}}
 	if c.Refusal() != "" {
 		return p, nil
 	}
@@ -169,7 +170,7 @@ func (c *KvStore) Build(r *rand.Rand) (*Problem, error) {
 		given[0], given[c.N-1] = -1, int32(c.Rows)
 		pos, inside = pos[1:c.N-1], x[c.D:(c.N-1)*c.D]
 	}
-	n := single(graph.KvcacheStore, graph.Mat(c.D, c.N), input("x", gguf.F32, graph.Mat(c.D, c.N)), input("pos", gguf.I32, graph.Vec(c.N)))
+	n := onenode.New(graph.KvcacheStore, graph.Mat(c.D, c.N), onenode.Input("x", gguf.F32, graph.Mat(c.D, c.N)), onenode.Input("pos", gguf.I32, graph.Vec(c.N)))
 	n.Type, n.Attr.KV = c.Type, c.Side
 	cache := &Cache{KV: graph.KV{Type: c.Type, Capacity: c.Rows, KWidth: width, VWidth: width}, K: before, V: other}
 	place := Keys
@@ -177,7 +178,7 @@ func (c *KvStore) Build(r *rand.Rand) (*Problem, error) {
 		cache.K, cache.V = other, before
 		place = Values
 	}
-	p := &Problem{Node: n, In: [][]byte{floatBytes(x), intBytes(given)}, Cache: cache}
+	p := &Problem{Node: n, In: [][]byte{onenode.FloatBytes(x), onenode.IntBytes(given)}, Cache: cache}
 	if c.Refusal() != "" {
 		return p, nil
 	}

@@ -2,7 +2,6 @@ package metalcase
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"minfer/metal"
 	"minfer/refs"
 	"minfer/suites"
+	"minfer/suites/onenode"
 )
 
 // outcome is one run of a problem: the values of its results, or why there are
@@ -38,14 +38,6 @@ func (o outcome) kernels() string {
 	}
 	return "dispatched: " + strings.Join(ids, ", ")
 }
-
-// guard is the size, in bytes, of the zone before and after each value.
-const guard = 64
-
-const (
-	guardByte  = 0xa5
-	poisonWord = 0x7fc0dead // a NaN
-)
 
 // runOn executes the problem's node once, on a backend of its own. An error means
 // that the suite is broken.
@@ -79,7 +71,7 @@ func runOn(env *suites.Env, threads int, levers lever.Levers, p *Problem) (outco
 // runner is one run.
 type runner struct {
 	b    *metal.Backend
-	held []guarded
+	held []onenode.Guarded
 	part []byte // all weights, with gaps
 	gaps []byte // the same before the run
 }
@@ -102,7 +94,7 @@ func (r *runner) holdWeights(n *graph.Node) (*graph.Node, error) {
 	}
 	r.part = pages(size + align)
 	for i := range r.part {
-		r.part[i] = guardByte
+		r.part[i] = onenode.GuardByte
 	}
 	at := align
 	for _, w := range places {
@@ -138,12 +130,12 @@ func pages(n int) []byte {
 }
 
 func (r *runner) hold(what string, content []byte, before int, fixed bool) (graph.Operand, error) {
-	g, err := newGuarded(r.b, what, content, before, fixed)
+	g, err := onenode.NewGuarded(r.b, what, content, before, fixed)
 	if err != nil {
 		return graph.Operand{}, err
 	}
 	r.held = append(r.held, g)
-	return g.operand, nil
+	return g.Operand, nil
 }
 
 // run executes the node, of which n is a copy with registered weights.
@@ -182,7 +174,7 @@ func (r *runner) run(p *Problem, n *graph.Node, o *outcome) error {
 			continue
 		}
 		var err error
-		if in[i], err = r.hold(fmt.Sprintf("input %d", i), content, guard, i != p.InPlace-1); err != nil {
+		if in[i], err = r.hold(fmt.Sprintf("input %d", i), content, onenode.Guard, i != p.InPlace-1); err != nil {
 			return err
 		}
 	}
@@ -194,12 +186,8 @@ func (r *runner) run(p *Problem, n *graph.Node, o *outcome) error {
 		out = in[p.InPlace-1]
 		operands[Output] = out
 	case n.Op != graph.KvcacheStore:
-		poison := make([]byte, 4*n.Shape.Elements())
-		for i := 0; i < len(poison); i += 4 {
-			binary.LittleEndian.PutUint32(poison[i:], poisonWord)
-		}
 		var err error
-		if out, err = r.hold("output", poison, guard, false); err != nil {
+		if out, err = r.hold("output", onenode.Poison(n.Shape.Elements()), onenode.Guard, false); err != nil {
 			return err
 		}
 		operands[Output] = out
@@ -218,7 +206,7 @@ func (r *runner) run(p *Problem, n *graph.Node, o *outcome) error {
 		return nil
 	}
 	for _, g := range r.held {
-		if o.fault, err = g.check(b); err != nil || o.fault != "" {
+		if o.fault, err = g.Check(b); err != nil || o.fault != "" {
 			return err
 		}
 	}
@@ -254,48 +242,6 @@ func firstDifference(a, b []byte) int {
 		}
 	}
 	return -1
-}
-
-// guarded is a value between two guard zones.
-type guarded struct {
-	what    string
-	operand graph.Operand
-	content []byte
-	fixed   bool // the node must not change it
-}
-
-// newGuarded allocates and fills a value.
-func newGuarded(b *metal.Backend, what string, content []byte, before int, fixed bool) (guarded, error) {
-	buf, err := b.AllocBuffer(before + len(content) + guard)
-	if err != nil {
-		return guarded{}, err
-	}
-	g := guarded{what: what, operand: graph.Operand{Buf: buf, Off: before, Len: len(content)}, content: content, fixed: fixed}
-	all := make([]byte, before+len(content)+guard)
-	for i := range all {
-		all[i] = guardByte
-	}
-	copy(all[before:], content)
-	return g, b.WriteHost(buf, 0, all)
-}
-
-// check looks at the guard zones and, for an input, at the content, and says what
-// is wrong.
-func (g guarded) check(b *metal.Backend) (string, error) {
-	all := make([]byte, g.operand.Off+g.operand.Len+guard)
-	if err := b.ReadHost(g.operand.Buf, 0, all); err != nil {
-		return "", err
-	}
-	for i, c := range all {
-		at := i - g.operand.Off
-		switch inside := at >= 0 && at < g.operand.Len; {
-		case !inside && c != guardByte:
-			return fmt.Sprintf("%s: byte %d, outside its %d bytes, was overwritten", g.what, at, g.operand.Len), nil
-		case inside && g.fixed && c != g.content[at]:
-			return fmt.Sprintf("%s: byte %d was changed by the node that reads it", g.what, at), nil
-		}
-	}
-	return "", nil
 }
 
 // widen reads stored values as float32, exactly: of packed types their products

@@ -1,11 +1,11 @@
 package mutation
 
 import (
-	"bytes"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"strings"
+
+	"minfer/harness"
 )
 
 // Known is a mutant that no case can notice, and why.
@@ -28,10 +28,8 @@ type Known struct {
 var equivalentFile []byte
 
 func parseKnown(name string, data []byte) ([]*Known, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
 	var list []*Known
-	if err := dec.Decode(&list); err != nil {
+	if err := harness.DecodeJSON(data, &list); err != nil {
 		return nil, fmt.Errorf("mutation: %s: %w", name, err)
 	}
 	for i, k := range list {

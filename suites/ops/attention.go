@@ -10,6 +10,7 @@ import (
 	"minfer/harness"
 	"minfer/refs/exact"
 	"minfer/refs/llamacpp"
+	"minfer/suites/onenode"
 )
 
 // softMax is the softmax of rows of d values times scale, no mask.
@@ -45,9 +46,9 @@ func (c *softMax) refusal() string { return "" }
 func (c *softMax) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	shape := graph.Mat(c.d, c.rows)
 	x := floats(r, c.d*c.rows, c.d)
-	n := single(graph.Softmax, shape, input("x", gguf.F32, shape))
+	n := onenode.New(graph.Softmax, shape, onenode.Input("x", gguf.F32, shape))
 	n.Attr.Scale = c.scale
-	return &problem{node: n, in: [][]byte{floatBytes(x)}, want: exact.SoftMax(level, x, c.d, c.scale, nil),
+	return &problem{node: n, in: [][]byte{onenode.FloatBytes(x)}, want: exact.SoftMax(level, x, c.d, c.scale, nil),
 		oracle: func(lib *llamacpp.Lib) ([]float32, error) { return lib.SoftMax(x, c.d, nil, c.scale) }}, nil
 }
 
@@ -102,15 +103,15 @@ func (c *attention) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	pos := upTo(c.nkv)[c.nkv-c.tokens:]
 	a := graph.Attr{Scale: float32(1 / math.Sqrt(float64(c.hd))), HeadDim: c.hd, NHead: c.heads, NHeadKV: c.headsKV, NKV: c.nkv}
 	load := func(side graph.KVSide) *graph.Node {
-		n := single(graph.KvcacheLoad, graph.Mat(width, c.nkv))
+		n := onenode.New(graph.KvcacheLoad, graph.Mat(width, c.nkv))
 		n.Type, n.Attr = c.t, a
 		n.Attr.KV = side
 		return n
 	}
-	n := single(graph.Attn, graph.Mat(c.hd*c.heads, c.tokens), input("q", gguf.F32, graph.Mat(c.hd*c.heads, c.tokens)),
-		load(graph.KVKey), load(graph.KVValue), input("pos", gguf.I32, graph.Vec(c.tokens)))
+	n := onenode.New(graph.Attn, graph.Mat(c.hd*c.heads, c.tokens), onenode.Input("q", gguf.F32, graph.Mat(c.hd*c.heads, c.tokens)),
+		load(graph.KVKey), load(graph.KVValue), onenode.Input("pos", gguf.I32, graph.Vec(c.tokens)))
 	n.Attr = a
-	p := &problem{node: n, in: [][]byte{floatBytes(q), nil, nil, intBytes(pos)}, kv: &kvProblem{
+	p := &problem{node: n, in: [][]byte{onenode.FloatBytes(q), nil, nil, onenode.IntBytes(pos)}, kv: &kvProblem{
 		KV: graph.KV{Type: c.t, Capacity: c.nkv, KWidth: width, VWidth: width}, k: k, v: v,
 	}}
 	if c.t == gguf.Q8_0 {
@@ -223,7 +224,7 @@ func (c *rope) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	x := floats(r, shape.Elements(), c.hd)
 	pos := positions(r, c.tokens, c.posBelow)
 	pos[0] = int32(c.posBelow - 1)
-	n := single(graph.RoPE, shape, input("x", gguf.F32, shape), input("pos", gguf.I32, graph.Vec(c.tokens)))
+	n := onenode.New(graph.RoPE, shape, onenode.Input("x", gguf.F32, shape), onenode.Input("pos", gguf.I32, graph.Vec(c.tokens)))
 	p := graph.Rope{NDims: c.dims, FreqBase: c.base, FreqScale: 1 / c.factor, AttnFactor: 1, BetaFast: 32, BetaSlow: 1, NCtxOrig: c.ctxOrig}
 	if c.mode == "neox" {
 		p.Mode = graph.RopeNeox
@@ -245,7 +246,7 @@ func (c *rope) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &problem{node: n, in: [][]byte{floatBytes(x), intBytes(pos)}, want: want,
+	return &problem{node: n, in: [][]byte{onenode.FloatBytes(x), onenode.IntBytes(pos)}, want: want,
 		oracle: func(lib *llamacpp.Lib) ([]float32, error) {
 			args := llamacpp.RopeArgs{HeadDim: c.hd, NHead: c.heads, NDims: p.NDims, Pos: pos, FreqFactors: factors, FreqBase: p.FreqBase,
 				FreqScale: p.FreqScale, NCtxOrig: p.NCtxOrig, ExtFactor: p.ExtFactor, AttnFactor: p.AttnFactor, BetaFast: p.BetaFast, BetaSlow: p.BetaSlow}

@@ -8,6 +8,7 @@ import (
 	"minfer/harness"
 	"minfer/refs/exact"
 	"minfer/refs/llamacpp"
+	"minfer/suites/onenode"
 )
 
 // elementwise is an op on rows of d elements: silu (one input), add, mul and
@@ -39,11 +40,11 @@ func (c *elementwise) refusal() string { return "" }
 func (c *elementwise) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	shape := graph.Mat(c.d, c.rows)
 	a, b := floats(r, c.d*c.rows, c.d), floats(r, c.d*c.rows, c.d)
-	p := &problem{in: [][]byte{floatBytes(a), floatBytes(b)}}
-	p.node = single(c.op, shape, input("a", gguf.F32, shape), input("b", gguf.F32, shape))
+	p := &problem{in: [][]byte{onenode.FloatBytes(a), onenode.FloatBytes(b)}}
+	p.node = onenode.New(c.op, shape, onenode.Input("a", gguf.F32, shape), onenode.Input("b", gguf.F32, shape))
 	switch c.op {
 	case graph.Silu:
-		p.node = single(c.op, shape, input("a", gguf.F32, shape))
+		p.node = onenode.New(c.op, shape, onenode.Input("a", gguf.F32, shape))
 		p.in = p.in[:1]
 		p.want = exact.Silu(level, a, c.d)
 		p.oracle = func(lib *llamacpp.Lib) ([]float32, error) { return lib.Silu(a, c.d) }
@@ -88,11 +89,11 @@ func (c *scale) refusal() string { return "" }
 func (c *scale) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	shape := graph.Mat(c.d, c.rows)
 	x := floats(r, c.d*c.rows, c.d)
-	n := single(graph.Scale, shape, input("x", gguf.F32, shape))
+	n := onenode.New(graph.Scale, shape, onenode.Input("x", gguf.F32, shape))
 	n.Attr.Scale = c.factor
 	factors := make([]float32, len(x))
 	for i := range factors {
 		factors[i] = c.factor
 	}
-	return &problem{node: n, in: [][]byte{floatBytes(x)}, want: exact.Mul(x, factors)}, nil
+	return &problem{node: n, in: [][]byte{onenode.FloatBytes(x)}, want: exact.Mul(x, factors)}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"minfer/harness"
 	"minfer/refs/exact"
 	"minfer/refs/llamacpp"
+	"minfer/suites/onenode"
 )
 
 // Limits of a case line: far above any model, low enough that a case fits in
@@ -117,17 +118,17 @@ func (c *mulMat) build(r *rand.Rand, level exact.Level) (*problem, error) {
 		return nil, err
 	}
 	x := floats(r, c.n*c.k, c.k)
-	n := single(graph.MatMul, graph.Mat(c.m, c.n), input("x", gguf.F32, graph.Mat(c.k, c.n)))
+	n := onenode.New(graph.MatMul, graph.Mat(c.m, c.n), onenode.Input("x", gguf.F32, graph.Mat(c.k, c.n)))
 	n.Weight = &graph.Weight{Name: "w", Type: c.t, Shape: graph.Mat(c.k, c.m), Data: w}
 	want, err := exact.MatMul(level, c.t, w, c.k, c.m, x)
 	if err != nil {
 		return nil, err
 	}
-	p := &problem{node: n, in: [][]byte{floatBytes(x)}, want: want}
+	p := &problem{node: n, in: [][]byte{onenode.FloatBytes(x)}, want: want}
 	var bias []float32
 	if c.bias {
 		bias = floats(r, c.m, c.m)
-		n.Bias = &graph.Weight{Name: "b", Type: gguf.F32, Shape: graph.Vec(c.m), Data: floatBytes(bias)}
+		n.Bias = &graph.Weight{Name: "b", Type: gguf.F32, Shape: graph.Vec(c.m), Data: onenode.FloatBytes(bias)}
 		p.want = exact.Add(want, repeat(bias, c.n))
 	}
 	p.oracle = func(lib *llamacpp.Lib) ([]float32, error) {
@@ -162,18 +163,18 @@ func (c *batchMulMat) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	x, y := floats(r, c.b*c.m*c.k, c.k), floats(r, c.b*c.n*c.k, c.k)
 	var want []float32
 	for i := range c.b {
-		out, err := exact.MatMul(level, gguf.F32, floatBytes(x[i*c.m*c.k:(i+1)*c.m*c.k]), c.k, c.m, y[i*c.n*c.k:(i+1)*c.n*c.k])
+		out, err := exact.MatMul(level, gguf.F32, onenode.FloatBytes(x[i*c.m*c.k:(i+1)*c.m*c.k]), c.k, c.m, y[i*c.n*c.k:(i+1)*c.n*c.k])
 		if err != nil {
 			return nil, err
 		}
 		want = append(want, out...)
 	}
-	n := single(graph.BatchMatMul, graph.Shape{c.m, c.n, c.b, 1},
-		input("a", gguf.F32, graph.Shape{c.k, c.m, c.b, 1}), input("b", gguf.F32, graph.Shape{c.k, c.n, c.b, 1}))
-	return &problem{node: n, in: [][]byte{floatBytes(x), floatBytes(y)}, want: want, oracle: func(lib *llamacpp.Lib) ([]float32, error) {
+	n := onenode.New(graph.BatchMatMul, graph.Shape{c.m, c.n, c.b, 1},
+		onenode.Input("a", gguf.F32, graph.Shape{c.k, c.m, c.b, 1}), onenode.Input("b", gguf.F32, graph.Shape{c.k, c.n, c.b, 1}))
+	return &problem{node: n, in: [][]byte{onenode.FloatBytes(x), onenode.FloatBytes(y)}, want: want, oracle: func(lib *llamacpp.Lib) ([]float32, error) {
 		var out []float32
 		for i := range c.b {
-			one, err := lib.MulMat(gguf.F32, floatBytes(x[i*c.m*c.k:(i+1)*c.m*c.k]), c.k, c.m, y[i*c.n*c.k:(i+1)*c.n*c.k])
+			one, err := lib.MulMat(gguf.F32, onenode.FloatBytes(x[i*c.m*c.k:(i+1)*c.m*c.k]), c.k, c.m, y[i*c.n*c.k:(i+1)*c.n*c.k])
 			if err != nil {
 				return nil, err
 			}

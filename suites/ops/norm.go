@@ -8,6 +8,7 @@ import (
 	"minfer/harness"
 	"minfer/refs/exact"
 	"minfer/refs/llamacpp"
+	"minfer/suites/onenode"
 )
 
 // rmsNorm normalises rows of d elements and multiplies them by a weight.
@@ -46,10 +47,10 @@ func (c *rmsNorm) refusal() string { return "" }
 
 func (c *rmsNorm) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	x, w := floats(r, c.rows*c.d, c.d), floats(r, c.d, c.d)
-	n := single(graph.RmsNorm, graph.Mat(c.d, c.rows), input("x", gguf.F32, graph.Mat(c.d, c.rows)))
+	n := onenode.New(graph.RmsNorm, graph.Mat(c.d, c.rows), onenode.Input("x", gguf.F32, graph.Mat(c.d, c.rows)))
 	n.Weight = vector("w", w)
 	n.Attr.Eps = c.eps
-	return &problem{node: n, in: [][]byte{floatBytes(x)}, want: exact.RmsNorm(x, c.d, c.eps, w), oracle: normOracle(x, c.d, c.eps, w)}, nil
+	return &problem{node: n, in: [][]byte{onenode.FloatBytes(x)}, want: exact.RmsNorm(x, c.d, c.eps, w), oracle: normOracle(x, c.d, c.eps, w)}, nil
 }
 
 // normOracle is ggml's normalisation and product with the weight.
@@ -64,7 +65,7 @@ func normOracle(x []float32, d int, eps float32, w []float32) func(*llamacpp.Lib
 }
 
 func vector(name string, x []float32) *graph.Weight {
-	return &graph.Weight{Name: name, Type: gguf.F32, Shape: graph.Vec(len(x)), Data: floatBytes(x)}
+	return &graph.Weight{Name: name, Type: gguf.F32, Shape: graph.Vec(len(x)), Data: onenode.FloatBytes(x)}
 }
 
 // qkNorm normalises each head's row of hd channels with one weight.
@@ -95,8 +96,8 @@ func (c *qkNorm) refusal() string { return "" }
 func (c *qkNorm) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	x, w := floats(r, c.hd*c.heads*c.tokens, c.hd), floats(r, c.hd, c.hd)
 	shape := graph.Mat(c.hd*c.heads, c.tokens)
-	n := single(graph.QkNorm, shape, input("x", gguf.F32, shape))
+	n := onenode.New(graph.QkNorm, shape, onenode.Input("x", gguf.F32, shape))
 	n.Weight = vector("w", w)
 	n.Attr.Eps, n.Attr.HeadDim, n.Attr.NHead = c.eps, c.hd, c.heads
-	return &problem{node: n, in: [][]byte{floatBytes(x)}, want: exact.RmsNorm(x, c.hd, c.eps, w), oracle: normOracle(x, c.hd, c.eps, w)}, nil
+	return &problem{node: n, in: [][]byte{onenode.FloatBytes(x)}, want: exact.RmsNorm(x, c.hd, c.eps, w), oracle: normOracle(x, c.hd, c.eps, w)}, nil
 }

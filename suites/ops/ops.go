@@ -28,6 +28,7 @@ import (
 	"minfer/refs/llamacpp"
 	"minfer/suites"
 	"minfer/suites/metalcase"
+	"minfer/suites/onenode"
 )
 
 // Suite is the suite `ops`.
@@ -186,14 +187,6 @@ func random(seed uint64, id harness.ID) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// guard is the size, in bytes, of the zone before and after each value.
-const guard = 64
-
-const (
-	guardByte  = 0xa5
-	poisonWord = 0x7fc0dead // a NaN
-)
-
 // run executes the problem's node once and gives its result as float32 values:
 // F16 is widened, which keeps bits apart.
 func run(b graph.Backend, p *problem) (values []float32, refusal string, err error) {
@@ -205,29 +198,31 @@ func run(b graph.Backend, p *problem) (values []float32, refusal string, err err
 	if !b.SupportsOp(n.Op, t) {
 		return nil, fmt.Sprintf("%s does not support %s of %s", b.Name(), n.Op, t), nil
 	}
-	var held []guarded
+	var held []onenode.Guarded
 	defer func() {
 		for _, g := range held {
-			b.FreeBuffer(g.operand.Buf)
+			b.FreeBuffer(g.Operand.Buf)
 		}
 	}()
-	hold := func(what string, content []byte, fixed bool) (graph.Operand, error) {
-		g, err := newGuarded(b, what, content, fixed)
+	// Regions of the cache start at offset 0 of their buffers, as the graph has them: 0
+	// bytes before.
+	hold := func(what string, content []byte, before int, fixed bool) (graph.Operand, error) {
+		g, err := onenode.NewGuarded(b, what, content, before, fixed)
 		if err != nil {
 			return graph.Operand{}, err
 		}
 		held = append(held, g)
-		return g.operand, nil
+		return g.Operand, nil
 	}
 
 	var kv *graph.KV
 	var k, v graph.Operand
 	if p.kv != nil {
 		layer := p.kv.KV
-		if k, err = hold("K cache", p.kv.k, !p.kv.result); err != nil {
+		if k, err = hold("K cache", p.kv.k, 0, !p.kv.result); err != nil {
 			return nil, "", err
 		}
-		if v, err = hold("V cache", p.kv.v, true); err != nil {
+		if v, err = hold("V cache", p.kv.v, 0, true); err != nil {
 			return nil, "", err
 		}
 		layer.K, layer.V = k.Buf, v.Buf
@@ -241,7 +236,7 @@ func run(b graph.Backend, p *problem) (values []float32, refusal string, err err
 		case node.Op == graph.KvcacheLoad:
 			in[i] = v
 		default:
-			if in[i], err = hold(fmt.Sprintf("input %d", i), content, true); err != nil {
+			if in[i], err = hold(fmt.Sprintf("input %d", i), content, onenode.Guard, true); err != nil {
 				return nil, "", err
 			}
 		}
@@ -250,11 +245,7 @@ func run(b graph.Backend, p *problem) (values []float32, refusal string, err err
 	outType := t
 	if p.kv == nil || !p.kv.result {
 		outType = n.Type
-		poison := make([]byte, 4*n.Shape.Elements())
-		for i := 0; i < len(poison); i += 4 {
-			binary.LittleEndian.PutUint32(poison[i:], poisonWord)
-		}
-		if out, err = hold("output", poison, false); err != nil {
+		if out, err = hold("output", onenode.Poison(n.Shape.Elements()), onenode.Guard, false); err != nil {
 			return nil, "", err
 		}
 	}
@@ -268,7 +259,11 @@ func run(b graph.Backend, p *problem) (values []float32, refusal string, err err
 		return nil, "", err
 	}
 	for _, g := range held {
-		if err := g.check(b); err != nil {
+		fault, err := g.Check(b)
+		if err == nil && fault != "" {
+			err = errors.New(fault)
+		}
+		if err != nil {
 			return nil, "", err
 		}
 	}
@@ -278,52 +273,6 @@ func run(b graph.Backend, p *problem) (values []float32, refusal string, err err
 	}
 	values, err = widen(outType, data)
 	return values, "", err
-}
-
-// guarded is a value between two guard zones.
-type guarded struct {
-	what    string
-	operand graph.Operand
-	content []byte
-	fixed   bool // the node must not change it
-}
-
-// newGuarded allocates and fills a value. KV regions start at offset 0 of their
-// buffer, as the graph has them; a guard follows only.
-func newGuarded(b graph.Backend, what string, content []byte, fixed bool) (guarded, error) {
-	before := guard
-	if what == "K cache" || what == "V cache" {
-		before = 0
-	}
-	buf, err := b.AllocBuffer(before + len(content) + guard)
-	if err != nil {
-		return guarded{}, err
-	}
-	g := guarded{what: what, operand: graph.Operand{Buf: buf, Off: before, Len: len(content)}, content: content, fixed: fixed}
-	all := make([]byte, before+len(content)+guard)
-	for i := range all {
-		all[i] = guardByte
-	}
-	copy(all[before:], content)
-	return g, b.WriteHost(buf, 0, all)
-}
-
-// check looks at the guard zones and, for an input, at the content.
-func (g guarded) check(b graph.Backend) error {
-	all := make([]byte, g.operand.Off+g.operand.Len+guard)
-	if err := b.ReadHost(g.operand.Buf, 0, all); err != nil {
-		return err
-	}
-	for i, c := range all {
-		at := i - g.operand.Off
-		switch inside := at >= 0 && at < g.operand.Len; {
-		case !inside && c != guardByte:
-			return fmt.Errorf("%s: byte %d, outside its %d bytes, was overwritten", g.what, at, g.operand.Len)
-		case inside && g.fixed && c != g.content[at]:
-			return fmt.Errorf("%s: byte %d was changed by the node that reads it", g.what, at)
-		}
-	}
-	return nil
 }
 
 // widen reads values of a plain type as float32.

@@ -9,6 +9,7 @@ import (
 	"minfer/harness"
 	"minfer/refs/exact"
 	"minfer/refs/llamacpp"
+	"minfer/suites/onenode"
 )
 
 // getRows dequantises n_ids rows of d elements out of table_rows.
@@ -43,13 +44,13 @@ func (c *getRows) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	}
 	ids := positions(r, c.ids, c.rows)
 	ids[0], ids[len(ids)-1] = 0, int32(c.rows-1)
-	n := single(graph.GetRows, graph.Mat(c.d, c.ids), input("ids", gguf.I32, graph.Vec(c.ids)))
+	n := onenode.New(graph.GetRows, graph.Mat(c.d, c.ids), onenode.Input("ids", gguf.I32, graph.Vec(c.ids)))
 	n.Weight = &graph.Weight{Name: "table", Type: c.t, Shape: graph.Mat(c.d, c.rows), Data: table}
 	want, err := exact.GetRows(c.t, table, c.d, ids)
 	if err != nil {
 		return nil, err
 	}
-	return &problem{node: n, in: [][]byte{intBytes(ids)}, want: want, oracle: func(lib *llamacpp.Lib) ([]float32, error) {
+	return &problem{node: n, in: [][]byte{onenode.IntBytes(ids)}, want: want, oracle: func(lib *llamacpp.Lib) ([]float32, error) {
 		return lib.GetRows(c.t, table, c.d, c.rows, ids)
 	}}, nil
 }
@@ -106,9 +107,9 @@ func (c *kvStore) build(r *rand.Rand, level exact.Level) (*problem, error) {
 	for i, p := range r.Perm(c.rows)[:c.n] {
 		pos[i] = int32(p)
 	}
-	n := single(graph.KvcacheStore, graph.Mat(c.d, c.rows), input("x", gguf.F32, graph.Mat(c.d, c.n)), input("pos", gguf.I32, graph.Vec(c.n)))
+	n := onenode.New(graph.KvcacheStore, graph.Mat(c.d, c.rows), onenode.Input("x", gguf.F32, graph.Mat(c.d, c.n)), onenode.Input("pos", gguf.I32, graph.Vec(c.n)))
 	n.Type, n.Attr.KV = c.t, graph.KVKey
-	p := &problem{node: n, in: [][]byte{floatBytes(x), intBytes(pos)}, kv: &kvProblem{
+	p := &problem{node: n, in: [][]byte{onenode.FloatBytes(x), onenode.IntBytes(pos)}, kv: &kvProblem{
 		KV: graph.KV{Type: c.t, Capacity: c.rows, KWidth: c.d, VWidth: c.d}, k: before, v: before, result: true,
 	}}
 	if c.t == gguf.Q8_0 {

@@ -93,12 +93,17 @@ func TestDevice(t *testing.T) {
 	b, err := d.New(2)
 	require.NoError(t, err)
 	require.NoError(t, b.(io.Closer).Close())
-	for name, want := range map[string]string{
-		"gpu":   `unknown device "gpu": want cpu, soft or cuda`,
-		"apple": `device "apple": no Apple GPU here: want cpu or soft`,
-	} {
-		_, err = Device(name, DeviceOptions{})
-		require.EqualError(t, err, want)
+	_, err = Device("gpu", DeviceOptions{})
+	require.EqualError(t, err, `unknown device "gpu": want cpu, soft, apple or cuda`)
+	for _, name := range Devices {
+		require.Contains(t, DeviceHelp, name)
+	}
+	if d, err = Device("apple", DeviceOptions{}); GPU(lever.Default()) == "" {
+		require.EqualError(t, err, `device "apple": no Apple GPU here: want cpu or soft`)
+	} else {
+		require.NoError(t, err)
+		require.Contains(t, d.Name, "apple (")
+		require.NotNil(t, d.Open)
 	}
 	if d, err = Device("cuda", DeviceOptions{}); err != nil { // no GPU here
 		require.Regexp(t, `^device "cuda": cuda: (driver: .*libcuda\.so\.1|.*NO_DEVICE|no GPU)`, err.Error())

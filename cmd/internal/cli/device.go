@@ -29,6 +29,12 @@ type DeviceOptions struct {
 	Counters func(harness.Counters)
 }
 
+// Devices are the names that [Device] takes.
+var Devices = []string{"cpu", "soft", "apple", "cuda"}
+
+// DeviceHelp says what the names stand for, for the help of a command.
+const DeviceHelp = "cpu, soft for the software Metal device, apple for a Mac's GPU, cuda for an NVIDIA GPU"
+
 // Device gives the named device, or says why there is none.
 func Device(name string, o DeviceOptions) (suites.Device, error) {
 	d, err := cpuDevice(o.Levers)
@@ -45,7 +51,7 @@ func Device(name string, o DeviceOptions) (suites.Device, error) {
 	case "cuda":
 		return cudaDevice(d, o)
 	}
-	return suites.Device{}, fmt.Errorf("unknown device %q: want cpu, soft or cuda", strings.TrimSpace(name))
+	return suites.Device{}, fmt.Errorf("unknown device %q: want %s", strings.TrimSpace(name), strings.Join(Devices[:len(Devices)-1], ", ")+" or "+Devices[len(Devices)-1])
 }
 
 func cpuDevice(l lever.Levers) (suites.Device, error) {

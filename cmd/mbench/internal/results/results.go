@@ -7,7 +7,6 @@ package results
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -67,11 +66,9 @@ func (e *Evidence) String() string {
 var commitForm = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 
 // ReadItems reads the file of items.
-func ReadItems(name string, r io.Reader) ([]Item, error) {
-	dec := json.NewDecoder(r)
-	dec.DisallowUnknownFields()
+func ReadItems(name string, data []byte) ([]Item, error) {
 	var items []Item
-	if err := dec.Decode(&items); err != nil {
+	if err := harness.DecodeJSON(data, &items); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for i, it := range items {

@@ -130,7 +130,7 @@ func TestItemsRefused(t *testing.T) {
 		`[{"title": "T", "status": "todo"}]`:                                `i.json: item 1: title "T" and text "": want both`,
 		`[{"titel": "T"}]`:                                                  `i.json: json: unknown field "titel"`,
 	} {
-		_, err := ReadItems("i.json", strings.NewReader(text))
+		_, err := ReadItems("i.json", []byte(text))
 		require.EqualError(t, err, want)
 	}
 }
