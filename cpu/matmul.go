@@ -13,12 +13,14 @@ import (
 // pass, so a batch reads the matrix from memory once.
 const weightTile = 64 << 10
 
-// The chunks of a product with a single token are long, so that each thread reads
-// one stream, and get shorter towards the end, so that all threads end together.
-const (
-	longestChunk  = 256 << 10
-	shortestChunk = 8 << 10
-)
+// streamChunk is how many bytes of weights a chunk of a product with a single token
+// holds: a thread takes neighbouring chunks, so they needn't be long for it to read
+// one stream, and the shorter the last ones are, the more nearly all threads end
+// together.
+const streamChunk = 16 << 10
+
+// streamChunks is how many chunks a thread has at the least, as far as the rows go.
+const streamChunks = 8
 
 // batchRows is how many rows of a product with tiles of tokens a chunk has at
 // least: each chunk reads the activations of the whole batch.
@@ -27,6 +29,10 @@ const batchRows = 64
 // inlineWork is the number of multiply-adds below which waking threads costs
 // more than it saves.
 const inlineWork = 1 << 15
+
+// inlineSegments is up to how many segments of a row the caller quantises alone: that
+// takes no longer than to hand them out.
+const inlineSegments = 5
 
 // matMul is the state of one MatMul node.
 type matMul struct {
@@ -168,29 +174,26 @@ func (b *Backend) matMul(n *graph.Node, in []graph.Operand, out graph.Operand) e
 	return nil
 }
 
-// cut divides the weight rows among the threads.
+// cut divides the weight rows into chunks.
 func (mm *matMul) cut(threads int) {
 	size := weightTile / mm.stride
+	most := 4 * threads // chunks, if they are this large
 	if mm.prep != nil && mm.tiled {
 		size = max(size, batchRows)
 	}
-	size = min(size, (mm.m+4*threads-1)/(4*threads))
+	if mm.n == 1 {
+		size, most = streamChunk/mm.stride, streamChunks*threads
+	}
+	size = max(1, min(size, (mm.m+most-1)/most))
+	if size > 4 {
+		size = (size + 7) &^ 7 // kernels take rows in small groups
+	}
 	if mm.m*mm.n*mm.k < inlineWork {
 		size = mm.m
 	}
 	mm.bounds = append(mm.bounds[:0], 0)
 	for lo := 0; lo < mm.m; {
-		if mm.n == 1 && size < mm.m {
-			// Half of what is left, once for each thread.
-			if (len(mm.bounds)-1)%threads == 0 {
-				size = max(shortestChunk/mm.stride, min(longestChunk/mm.stride, (mm.m-lo)/(2*threads)))
-			}
-		}
-		n := max(1, size)
-		if n > 8 {
-			n &^= 7 // kernels take rows in small groups
-		}
-		lo = min(lo+n, mm.m)
+		lo = min(lo+size, mm.m)
 		mm.bounds = append(mm.bounds, lo)
 	}
 }
@@ -209,7 +212,13 @@ func (mm *matMul) convert(b *Backend) {
 		mm.scratch = grow(mm.scratch, mm.actStride*mm.n)
 		mm.act = mm.scratch
 		mm.segments = (mm.k + segment - 1) / segment
-		b.pool.run(mm.segments*mm.n, mm.quant)
+		if mm.n == 1 && mm.segments <= inlineSegments {
+			for i := range mm.segments {
+				mm.quantise(0, i)
+			}
+		} else {
+			b.pool.run(mm.segments*mm.n, mm.quant)
+		}
 	}
 	if mm.prep = mm.w.MatMul; mm.prep == nil || mm.k%mm.prep.Step != 0 {
 		mm.prep = nil

@@ -3,23 +3,24 @@ package cpu
 import "sync/atomic"
 
 // spinLimit bounds how many times a thread looks for work, or for the end of
-// work, before it sleeps: some ten microseconds, about the time between two
-// nodes of a decode step. Waking a sleeper costs about as much.
-const spinLimit = 1 << 13
+// work, before it sleeps: some fifty microseconds, more than lies between two nodes
+// of a decode step. Waking a sleeper costs about as much, and there are hundreds of
+// nodes.
+const spinLimit = 1 << 17
 
 // A pool runs a function over numbered chunks on a fixed set of threads. The
-// caller of run is thread 0. Chunks are handed out in order to whoever is free,
-// so a chunk must not care which thread runs it, other than for scratch memory.
-// run is for one caller at a time and allocates nothing.
+// caller of run is thread 0. Each thread has a run of neighbouring chunks, which it
+// takes in order, so that it reads one stream of memory; who is through with them
+// helps the others. A chunk must not care which thread runs it, other than for
+// scratch memory. run is for one caller at a time and allocates nothing.
 type pool struct {
 	threads int
 	spin    int
 	workers []*worker
 
 	// The job at hand, written before epoch is raised.
-	fn     func(thread, chunk int)
-	chunks int64
-	next   atomic.Int64
+	fn   func(thread, chunk int)
+	part []part // of each thread
 
 	epoch   atomic.Uint64 // raised once a job
 	pending atomic.Int32  // workers that have not finished the job
@@ -28,13 +29,20 @@ type pool struct {
 	closing bool
 }
 
+// A part is a thread's chunks.
+type part struct {
+	next atomic.Int64
+	end  int64
+	_    [48]byte // a cache line of its own
+}
+
 type worker struct {
 	asleep atomic.Bool
 	wake   chan struct{}
 }
 
 func newPool(threads, spin int) *pool {
-	p := &pool{threads: threads, spin: spin, done: make(chan struct{}, 1)}
+	p := &pool{threads: threads, spin: spin, part: make([]part, threads), done: make(chan struct{}, 1)}
 	for i := 1; i < threads; i++ {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers = append(p.workers, w)
@@ -52,8 +60,11 @@ func (p *pool) run(chunks int, fn func(thread, chunk int)) {
 		}
 		return
 	}
-	p.fn, p.chunks = fn, int64(chunks)
-	p.next.Store(0)
+	p.fn = fn
+	for i := range p.part {
+		p.part[i].next.Store(int64(chunks * i / p.threads))
+		p.part[i].end = int64(chunks * (i + 1) / p.threads)
+	}
 	p.signal()
 	p.work(0)
 	p.wait()
@@ -71,13 +82,17 @@ func (p *pool) signal() {
 	}
 }
 
+// work takes the thread's own chunks, then those that others have left.
 func (p *pool) work(thread int) {
-	for {
-		i := p.next.Add(1) - 1
-		if i >= p.chunks {
-			return
+	for i := range p.part {
+		q := &p.part[(thread+i)%len(p.part)]
+		for {
+			chunk := q.next.Add(1) - 1
+			if chunk >= q.end {
+				break
+			}
+			p.fn(thread, int(chunk))
 		}
-		p.fn(thread, int(i))
 	}
 }
 
