@@ -11,11 +11,11 @@
 // them are ordered in one way.
 //
 // Objects that Metal hands over are released once, by whoever holds them here: a
-// library, a pipeline, a buffer, a command buffer, the device. Calls that leave
-// objects in an autorelease pool run in a pool of their own, locked to their
-// thread. A submit waits in a goroutine of its own: one that misses its deadline
-// comes back all the same, and the goroutine keeps the work's objects until the
-// GPU is done with them.
+// library, a pipeline, a buffer, a command buffer, the device. Every message is sent,
+// and every object released, in an autorelease pool, locked to its thread: Metal may
+// leave objects to the pool in any of them. A submit waits for Metal's completion
+// handler: one that misses its deadline comes back all the same, and the work's
+// objects are kept until the GPU is done with them.
 //
 // The messages and constants of Metal are in the tables of objc.go and enums.go,
 // which are checked without a Mac; the rest of the package runs in tests against a
@@ -123,8 +123,9 @@ func (d *Device) setUp() error {
 			NoCopy:                   true,
 			Unified:                  m.deviceUnified.send(d.dev),
 		}
+		d.queue = m.deviceNewQueue.send(d.dev)
 	})
-	if d.queue = m.deviceNewQueue.send(d.dev); d.queue == 0 {
+	if d.queue == 0 {
 		return fmt.Errorf("metal: %s gives no command queue", d.name)
 	}
 	lib, err := d.compile(mtl.Source{Name: "copy.metal", Text: probe})
@@ -137,7 +138,7 @@ func (d *Device) setUp() error {
 		return err
 	}
 	d.copier = p
-	d.limits.SIMDWidth = int(m.pipelineWidth.send(p.state))
+	d.pooled(func() { d.limits.SIMDWidth = int(m.pipelineWidth.send(p.state)) })
 	if d.o.Capture != "" {
 		return d.startCapture()
 	}
@@ -171,7 +172,7 @@ func (d *Device) Close() error {
 	}
 	for _, object := range []uintptr{uintptr(d.queue), uintptr(d.dev)} {
 		if object != 0 {
-			d.rt.release(object)
+			d.release(object)
 		}
 	}
 	return nil
@@ -195,9 +196,15 @@ func (d *Device) pooled(f func()) {
 	f()
 }
 
-// str makes a string, for the pool around the call. A NUL ends it.
+// release gives up a reference. What goes with it may leave objects to a pool.
+func (d *Device) release(object uintptr) {
+	d.pooled(func() { d.rt.release(object) })
+}
+
+// str makes a string, for the pool around the call. A NUL ends it; bytes that are
+// no UTF-8, of which Foundation makes no string, are replaced.
 func (d *Device) str(s string) nsString {
-	data := append([]byte(s), 0)
+	data := append([]byte(strings.ToValidUTF8(s, "\uFFFD")), 0)
 	return d.msg.stringWithUTF8.send(classOf[nsString](d.class.str), unsafe.SliceData(data))
 }
 

@@ -89,7 +89,7 @@ func TestConformance(t *testing.T) {
 	}, safeChecks()...)
 }
 
-// Five checks, no more, are kept from a GPU.
+// Four checks, no more, are kept from a GPU.
 func TestSafeChecks(t *testing.T) {
 	require.Len(t, safeChecks(), len(mtltest.All())-4)
 }
@@ -175,12 +175,18 @@ func TestStandinSees(t *testing.T) {
 		s.faults = nil
 	}
 	d.msg.deviceName.send(d.dev)
-	seen("a nsString with no pool around")
+	seen("mtlDevice name with no pool around")
 	d.pooled(func() { d.msg.deviceName.send(mtlDevice(d.queue)) })
 	seen("a mtlCommandQueue where mtlDevice is wanted")
-	b := d.msg.deviceNewBuffer.send(d.dev, 64, mtlResourceStorageModeShared)
-	s.release(uintptr(b))
-	s.release(uintptr(b))
+	var b, c mtlBuffer
+	d.pooled(func() {
+		b = d.msg.deviceNewBuffer.send(d.dev, 64, mtlResourceStorageModeShared)
+		c = d.msg.deviceNewBuffer.send(d.dev, 64, mtlResourceStorageModeShared)
+	})
+	s.release(uintptr(c))
+	seen("a release of mtlBuffer with no pool around")
+	d.release(uintptr(b))
+	d.pooled(func() { s.drop(uintptr(b)) })
 	seen("is gone")
 	var enc mtlComputeCommandEncoder
 	d.pooled(func() {
@@ -195,6 +201,15 @@ func TestStandinSees(t *testing.T) {
 	})
 	seen("is sent as selector")
 	d.msg.encodeEnd.sel = sel
+	d.pooled(func() {
+		commands := d.msg.queueCommandBuffer.send(d.queue)
+		d.msg.encodeEnd.send(d.msg.commandsEncoder.send(commands, mtlDispatchTypeConcurrent))
+		d.msg.commandsCommit.send(commands)
+		handler := s.handler(func() {})
+		d.msg.commandsOnEnd.send(commands, handler)
+		s.release(uintptr(handler))
+	})
+	seen("a handler for what was committed")
 }
 
 // A barrier that is missing between two launches is a race that the stand-in's
@@ -254,6 +269,37 @@ func TestDeadline(t *testing.T) {
 	y.Release()
 	require.Empty(t, s.live())
 	require.Empty(t, s.faults)
+}
+
+// Work that ends with its deadline has ended: it never counts as missed.
+func TestEndAtDeadline(t *testing.T) {
+	d, s := opened(t, Options{})
+	x, err := d.NewBuffer(16, "x")
+	require.NoError(t, err)
+	y, err := d.NewBuffer(16, "y")
+	require.NoError(t, err)
+	require.NoError(t, x.Write(0, make([]byte, 16)))
+	for range 40 {
+		ctx, cancel := context.WithCancel(t.Context())
+		s.committed = cancel
+		cb, err := d.NewCommandBuffer("just in time")
+		require.NoError(t, err)
+		require.NoError(t, cb.Copy(y, 0, x, 0, 16))
+		timing, err := cb.Submit(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 250*time.Millisecond, timing.GPU)
+	}
+}
+
+// Foundation makes no string of bytes that are no UTF-8, and Metal takes none in
+// its place.
+func TestNoUTF8(t *testing.T) {
+	d, _ := opened(t, Options{})
+	b, err := d.NewBuffer(16, "x\xff")
+	require.NoError(t, err)
+	require.Equal(t, "x\xff", b.Label())
+	_, err = d.Compile(t.Context(), mtl.Source{Name: "a.metal", Text: "// \xff\nkernel void one(device uint *x [[buffer(0)]]) { x[0] = 1; }\n"})
+	require.NoError(t, err)
 }
 
 // What macOS may refuse is an error that says what, and leaves nothing behind.

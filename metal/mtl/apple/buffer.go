@@ -30,7 +30,8 @@ func (d *Device) NewBuffer(size int, label string) (mtl.Buffer, error) {
 	if size < 1 || size > d.limits.MaxBufferLength {
 		return nil, fmt.Errorf("metal: new buffer %q: %d bytes: want 1 to %d", label, size, d.limits.MaxBufferLength)
 	}
-	buf := d.msg.deviceNewBuffer.send(d.dev, uint(size), mtlResourceStorageModeShared)
+	var buf mtlBuffer
+	d.pooled(func() { buf = d.msg.deviceNewBuffer.send(d.dev, uint(size), mtlResourceStorageModeShared) })
 	if buf == 0 {
 		return nil, fmt.Errorf("metal: new buffer %q: %s has no memory for %d bytes", label, d.name, size)
 	}
@@ -51,7 +52,8 @@ func (d *Device) WrapNoCopy(data []byte, label string) (mtl.Buffer, error) {
 	if past := uintptr(start) % uintptr(page); past != 0 {
 		return nil, fmt.Errorf("metal: wrap of %q: its memory starts %d bytes past a page boundary: want a multiple of %d", label, past, page)
 	}
-	buf := d.msg.deviceWrap.send(d.dev, start, uint(size), mtlResourceStorageModeShared, 0)
+	var buf mtlBuffer
+	d.pooled(func() { buf = d.msg.deviceWrap.send(d.dev, start, uint(size), mtlResourceStorageModeShared, 0) })
 	if buf == 0 {
 		return nil, fmt.Errorf("metal: wrap of %q: %s does not take its %d bytes", label, d.name, size)
 	}
@@ -65,12 +67,16 @@ func (d *Device) WrapNoCopy(data []byte, label string) (mtl.Buffer, error) {
 
 // newBuffer takes over a buffer.
 func (d *Device) newBuffer(buf mtlBuffer, size int, label string) (*Buffer, error) {
-	contents := d.msg.bufferContents.send(buf)
+	var contents unsafe.Pointer
+	d.pooled(func() {
+		if contents = d.msg.bufferContents.send(buf); contents != nil {
+			d.msg.bufferSetLabel.send(buf, d.str(label))
+		}
+	})
 	if contents == nil {
-		d.rt.release(uintptr(buf))
+		d.release(uintptr(buf))
 		return nil, fmt.Errorf("metal: buffer %q: the host cannot address it", label)
 	}
-	d.pooled(func() { d.msg.bufferSetLabel.send(buf, d.str(label)) })
 	return &Buffer{device: d, label: label, buf: buf, data: unsafe.Slice((*byte)(contents), size)}, nil
 }
 
@@ -137,7 +143,7 @@ func (b *Buffer) Release() {
 
 // free gives up the memory.
 func (b *Buffer) free() {
-	b.device.rt.release(uintptr(b.buf))
+	b.device.release(uintptr(b.buf))
 	b.wrapped = nil
 }
 

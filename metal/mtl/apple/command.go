@@ -3,7 +3,6 @@ package apple
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 	"unsafe"
 
@@ -140,13 +139,19 @@ func (cb *CommandBuffer) encode(p *Pipeline, buffers []*Buffer, d *mtl.Dispatch)
 	}
 	cb.held = append(cb.held, buffers...)
 	cb.last.Add(d.Label)
+	cb.device.pooled(func() { cb.launch(p, d) })
+	return nil
+}
+
+// launch sends a launch to the encoder. It runs in a pool.
+func (cb *CommandBuffer) launch(p *Pipeline, d *mtl.Dispatch) {
 	m, enc := &cb.device.msg, cb.encoder
 	if cb.barrier {
 		m.encodeBarrier.send(enc, mtlBarrierScopeBuffers)
 		cb.barrier = false
 	}
 	if cb.device.capturing {
-		cb.device.pooled(func() { m.encodePush.send(enc, cb.device.str(d.Label)) })
+		m.encodePush.send(enc, cb.device.str(d.Label))
 		defer m.encodePop.send(enc)
 	}
 	if cb.pipeline != p {
@@ -169,7 +174,6 @@ func (cb *CommandBuffer) encode(p *Pipeline, buffers []*Buffer, d *mtl.Dispatch)
 	} else {
 		m.encodeThreads.send(enc, sizeOf(d.Threads), sizeOf(d.ThreadsPerThreadgroup))
 	}
-	return nil
 }
 
 func sizeOf(s mtl.Size) mtlSize { return mtlSize{uint(s.X), uint(s.Y), uint(s.Z)} }
@@ -206,8 +210,10 @@ func (cb *CommandBuffer) endEncoding() {
 	if cb.encoder == 0 {
 		return
 	}
-	cb.device.pooled(func() { cb.device.msg.encodeEnd.send(cb.encoder) })
-	cb.device.rt.release(uintptr(cb.encoder))
+	cb.device.pooled(func() {
+		cb.device.msg.encodeEnd.send(cb.encoder)
+		cb.device.rt.release(uintptr(cb.encoder))
+	})
 	cb.encoder, cb.pipeline = 0, nil
 }
 
@@ -223,7 +229,7 @@ func (cb *CommandBuffer) Discard() {
 func (cb *CommandBuffer) drop() {
 	cb.endEncoding()
 	if cb.commands != 0 {
-		cb.device.rt.release(uintptr(cb.commands))
+		cb.device.release(uintptr(cb.commands))
 		cb.commands = 0
 	}
 	release(cb.held)
@@ -256,50 +262,64 @@ func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 		return mtl.Timing{}, nil
 	}
 	cb.endEncoding()
-	start := time.Now()
-	cb.device.pooled(func() { cb.device.msg.commandsCommit.send(cb.commands) })
-	ended := make(chan outcome, 1)
-	go func(d *Device, commands mtlCommandBuffer, held []*Buffer) {
-		o := d.finish(commands)
-		release(held)
-		ended <- o
-	}(cb.device, cb.commands, slices.Clone(cb.held))
+	d, commands, held := cb.device, cb.commands, cb.held
 	cb.commands, cb.held = 0, nil
+	start := time.Now()
+	ended := d.commit(commands)
 	select {
-	case o := <-ended:
-		if o.fault != "" {
-			return o.timing, cb.failed(o.fault, nil)
-		}
-		return o.timing, nil
+	case <-ended:
 	case <-ctx.Done():
-		return mtl.Timing{}, cb.failed(fmt.Sprintf("no end after %v: it may still run", time.Since(start).Round(time.Millisecond)), ctx.Err())
+		select {
+		case <-ended: // at the same time
+		default:
+			go func() {
+				<-ended
+				d.finish(commands)
+				release(held)
+			}()
+			return mtl.Timing{}, cb.failed(fmt.Sprintf("no end after %v: it may still run", time.Since(start).Round(time.Millisecond)), ctx.Err())
+		}
 	}
+	timing, fault := d.finish(commands)
+	release(held)
+	if fault != "" {
+		return timing, cb.failed(fault, nil)
+	}
+	return timing, nil
 }
 
 func (cb *CommandBuffer) failed(status string, cause error) error {
 	return &mtl.SubmitError{Label: cb.label, Status: status, Last: cb.last.Last(), Err: cause}
 }
 
-// outcome is how a command buffer ended: well where fault is empty.
-type outcome struct {
-	timing mtl.Timing
-	fault  string
+// commit starts a command buffer. The channel is closed once it has ended, well or
+// not: all that Metal's thread does here.
+func (d *Device) commit(commands mtlCommandBuffer) <-chan struct{} {
+	m := &d.msg
+	ended := make(chan struct{})
+	d.pooled(func() {
+		handler := d.rt.handler(func() { close(ended) })
+		defer d.rt.release(uintptr(handler))
+		m.commandsOnEnd.send(commands, handler)
+		m.commandsCommit.send(commands)
+	})
+	return ended
 }
 
-// finish waits for the end of a committed command buffer and releases it.
-func (d *Device) finish(commands mtlCommandBuffer) (o outcome) {
+// finish reads how a command buffer ended, well where fault is empty, and releases
+// it.
+func (d *Device) finish(commands mtlCommandBuffer) (timing mtl.Timing, fault string) {
 	m := &d.msg
 	d.pooled(func() {
-		m.commandsWait.send(commands)
+		defer d.rt.release(uintptr(commands))
 		if status := m.commandsStatus.send(commands); status != mtlCommandBufferStatusCompleted {
-			o.fault = fmt.Sprintf("status %d", status)
+			fault = fmt.Sprintf("status %d", status)
 			if status == mtlCommandBufferStatusError {
-				o.fault = d.reason(m.commandsError.send(commands))
+				fault = d.reason(m.commandsError.send(commands))
 			}
 		}
 		seconds := m.commandsGPUEnd.send(commands) - m.commandsGPUStart.send(commands)
-		o.timing.GPU = time.Duration(seconds * float64(time.Second))
+		timing.GPU = time.Duration(seconds * float64(time.Second))
 	})
-	d.rt.release(uintptr(commands))
-	return o
+	return timing, fault
 }

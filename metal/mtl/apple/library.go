@@ -125,7 +125,7 @@ func (l *Library) Release() {
 	defer l.mu.Unlock()
 	if !l.released {
 		l.released = true
-		l.device.rt.release(uintptr(l.lib))
+		l.device.release(uintptr(l.lib))
 	}
 }
 
@@ -157,7 +157,7 @@ func (l *Library) pipeline(kernel string, constants map[string]any) (*Pipeline, 
 	}
 	l.device.rt.retain(uintptr(l.lib))
 	l.mu.Unlock()
-	defer l.device.rt.release(uintptr(l.lib))
+	defer l.device.release(uintptr(l.lib))
 	return l.build(kernel, set)
 }
 
@@ -328,7 +328,7 @@ func (p *Pipeline) Release() {
 	defer p.mu.Unlock()
 	if !p.released {
 		p.released = true
-		p.device.rt.release(uintptr(p.state))
+		p.device.release(uintptr(p.state))
 	}
 }
 

@@ -82,6 +82,10 @@ func (c *cocoa) bind(name string, call any) (selector, error) {
 	return selector(objc.RegisterName(name)), nil
 }
 
+func (c *cocoa) handler(f func()) block {
+	return block(objc.NewBlock(func(objc.Block, objc.ID) { f() }))
+}
+
 func (c *cocoa) class(name string) uintptr { return uintptr(objc.GetClass(name)) }
 func (c *cocoa) retain(object uintptr)     { c.retained(object) }
 func (c *cocoa) release(object uintptr)    { c.released(object) }

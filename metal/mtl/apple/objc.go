@@ -38,7 +38,7 @@ type (
 type (
 	// anyObject is an object of whatever class, `id`.
 	anyObject uintptr
-	// block is an Objective-C block; none is ever passed.
+	// block is an Objective-C block.
 	block uintptr
 	// classOf is the class whose objects are T.
 	classOf[T any] uintptr
@@ -157,7 +157,7 @@ type messages struct {
 	commandsSetLabel   msg1[mtlCommandBuffer, nsString, void]                            `objc:"MTLCommandBuffer setLabel:"`
 	commandsEncoder    msg1[mtlCommandBuffer, mtlDispatchType, mtlComputeCommandEncoder] `objc:"MTLCommandBuffer computeCommandEncoderWithDispatchType:"`
 	commandsCommit     msg0[mtlCommandBuffer, void]                                      `objc:"MTLCommandBuffer commit"`
-	commandsWait       msg0[mtlCommandBuffer, void]                                      `objc:"MTLCommandBuffer waitUntilCompleted"`
+	commandsOnEnd      msg1[mtlCommandBuffer, block, void]                               `objc:"MTLCommandBuffer addCompletedHandler:"`
 	commandsStatus     msg0[mtlCommandBuffer, mtlCommandBufferStatus]                    `objc:"MTLCommandBuffer status"`
 	commandsError      msg0[mtlCommandBuffer, nsError]                                   `objc:"MTLCommandBuffer error"`
 	commandsGPUStart   msg0[mtlCommandBuffer, float64]                                   `objc:"MTLCommandBuffer GPUStartTime"`
@@ -200,6 +200,9 @@ type objects interface {
 	// retain and release count references to an object.
 	retain(object uintptr)
 	release(object uintptr)
+	// handler makes a block of one argument that calls f, on whatever thread. It is
+	// the caller's to release; who calls it keeps it by itself.
+	handler(f func()) block
 	// push opens an autorelease pool on this thread, pop ends it.
 	push() uintptr
 	pop(pool uintptr)

@@ -312,7 +312,9 @@ func TestUses(t *testing.T) {
 				of, ok := f.X.(*ast.SelectorExpr)
 				require.True(t, ok, "%s: a message of no field", fset.Position(n.Pos()))
 				sent[of.Sel.Name]++
-			case "Send", "SendSuper", "RegisterClass", "NewBlock", "SyscallN":
+			case "NewBlock":
+				require.Equal(t, "native_darwin.go", name, "%s: a block that is no handler", fset.Position(n.Pos()))
+			case "Send", "SendSuper", "RegisterClass", "SyscallN":
 				require.Fail(t, "a message past the table", "%s", fset.Position(n.Pos()))
 			}
 			return true

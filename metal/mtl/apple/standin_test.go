@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 	"unsafe"
 
 	"minfer/metal/msl"
@@ -24,8 +25,10 @@ import (
 // left to no pool, release too many, and misuse of an encoder.
 type standin struct {
 	soft *soft.Device
-	// unended, where not nil, holds waitUntilCompleted up.
+	// unended, where not nil, holds the end of work up.
 	unended chan struct{}
+	// committed, where not nil, is called in a commit, once the work has ended.
+	committed func()
 	noDevice, noCapture,
 	noMemory, noQueue bool
 
@@ -71,6 +74,8 @@ type (
 		soft             mtl.CommandBuffer
 		label            string
 		ended, committed bool
+		onEnd            []func()
+		mu               sync.Mutex
 		status           mtlCommandBufferStatus
 		fault            string
 	}
@@ -131,14 +136,21 @@ func (s *standin) make(class string, value any, holds ...uintptr) uintptr {
 func (s *standin) auto(id uintptr) uintptr {
 	g := goroutine()
 	s.mu.Lock()
-	pools := s.pools[g]
-	if len(pools) == 0 {
-		s.faults = append(s.faults, fmt.Sprintf("a %s with no pool around", s.objects[id].class))
-	} else {
+	if pools := s.pools[g]; len(pools) > 0 { // else the message is a fault
 		pools[len(pools)-1] = append(pools[len(pools)-1], id)
 	}
 	s.mu.Unlock()
 	return id
+}
+
+// pooled notes what happens with no pool around.
+func (s *standin) pooled(what string) {
+	g := goroutine()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pools[g]) == 0 {
+		s.faults = append(s.faults, what+" with no pool around")
+	}
 }
 
 func (s *standin) str(text string) uintptr {
@@ -186,7 +198,14 @@ func (s *standin) retain(id uintptr) {
 	s.mu.Unlock()
 }
 
+// release is one of the device's.
 func (s *standin) release(id uintptr) {
+	s.pooled("a release of " + s.get(id, "").class)
+	s.drop(id)
+}
+
+// drop takes a reference away.
+func (s *standin) drop(id uintptr) {
 	o := s.get(id, "")
 	s.mu.Lock()
 	o.refs--
@@ -211,7 +230,7 @@ func (s *standin) release(id uintptr) {
 		v.mem.Release()
 	}
 	for _, h := range o.holds {
-		s.release(h)
+		s.drop(h)
 	}
 }
 
@@ -235,7 +254,7 @@ func (s *standin) pop(pool uintptr) {
 	s.pools[g] = s.pools[g][:pool-1]
 	s.mu.Unlock()
 	for _, id := range ids {
-		s.release(id)
+		s.drop(id)
 	}
 }
 
@@ -272,6 +291,7 @@ func (s *standin) bind(name string, call any) (selector, error) {
 		s.mu.Lock()
 		s.sends[name]++
 		s.mu.Unlock()
+		s.pooled(key)
 		if got := in[1].Interface().(selector); got != sel {
 			s.fault("%s is sent as selector %d", key, got)
 		}
@@ -374,7 +394,10 @@ func init() {
 			for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
 				n++
 			}
-			return s.str(unsafe.String(p, n))
+			if text := unsafe.String(p, n); utf8.ValidString(text) {
+				return s.str(text)
+			}
+			return nil
 		},
 		"nsString UTF8String": func(_ *standin, o *object, _ []any) any { return unsafe.SliceData(o.value.([]byte)) },
 		"nsArray count":       func(_ *standin, o *object, _ []any) any { return len(o.value.([]uintptr)) },
@@ -528,29 +551,36 @@ func init() {
 			}
 			return s.auto(s.make("mtlComputeCommandEncoder", &encoder_{commands: o, bound: map[int]mtl.Binding{}}))
 		},
-		"mtlCommandBuffer commit": func(s *standin, o *object, _ []any) any {
-			if c := o.value.(*commands_); !c.ended || c.committed {
-				s.fault("a commit of a command buffer that was ended %v, committed %v", c.ended, c.committed)
-			} else {
-				c.committed = true
-			}
-			return nil
-		},
-		"mtlCommandBuffer waitUntilCompleted": func(s *standin, o *object, _ []any) any {
+		"mtlCommandBuffer addCompletedHandler:": func(s *standin, o *object, a []any) any {
 			c := o.value.(*commands_)
-			if !c.committed {
-				s.fault("a wait for what was not committed")
+			if c.committed {
+				s.fault("a handler for what was committed")
 			}
-			if s.unended != nil {
-				<-s.unended
-			}
-			c.status = mtlCommandBufferStatusCompleted
-			if _, err := c.soft.Submit(context.Background()); err != nil {
-				c.status, c.fault = mtlCommandBufferStatusError, err.Error()
-			}
+			c.onEnd = append(c.onEnd, s.hold(o, uintptr(a[0].(block))).value.(func()))
 			return nil
 		},
-		"mtlCommandBuffer status": func(_ *standin, o *object, _ []any) any { return o.value.(*commands_).status },
+		"mtlCommandBuffer commit": func(s *standin, o *object, _ []any) any {
+			c := o.value.(*commands_)
+			if !c.ended || c.committed {
+				s.fault("a commit of a command buffer that was ended %v, committed %v", c.ended, c.committed)
+				return nil
+			}
+			c.committed = true
+			s.retain(o.id) // to its end
+			if s.committed != nil {
+				s.run(o)
+				s.committed()
+				return nil
+			}
+			go s.run(o)
+			return nil
+		},
+		"mtlCommandBuffer status": func(_ *standin, o *object, _ []any) any {
+			c := o.value.(*commands_)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.status
+		},
 		"mtlCommandBuffer error": func(s *standin, o *object, _ []any) any {
 			return s.auto(s.make("nsError", o.value.(*commands_).fault))
 		},
@@ -645,15 +675,42 @@ func init() {
 	}
 }
 
-// hold makes the encoder's command buffer keep an object to its end.
-func (s *standin) hold(encoder *object, id uintptr) *object {
+// hold makes a command buffer, or an encoder's, keep an object to its end.
+func (s *standin) hold(by *object, id uintptr) *object {
 	o := s.get(id, "")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.refs++
-	commands := encoder.value.(*encoder_).commands
-	commands.holds = append(commands.holds, id)
+	if e, ok := by.value.(*encoder_); ok {
+		by = e.commands
+	}
+	by.holds = append(by.holds, id)
 	return o
+}
+
+// handler makes a block.
+func (s *standin) handler(f func()) block { return block(s.make("block", f)) }
+
+// run is the GPU, and the thread of Metal's that tells of the end.
+func (s *standin) run(o *object) {
+	if s.unended != nil {
+		<-s.unended
+	}
+	c := o.value.(*commands_)
+	_, err := c.soft.Submit(context.Background())
+	c.mu.Lock()
+	c.status = mtlCommandBufferStatusCompleted
+	if err != nil {
+		c.status, c.fault = mtlCommandBufferStatusError, err.Error()
+	}
+	c.mu.Unlock()
+	// Before the handlers, so that a test that counts objects after a submit finds none
+	// of this one's own; the caller's reference keeps it.
+	onEnd := c.onEnd
+	s.drop(o.id)
+	for _, f := range onEnd {
+		f()
+	}
 }
 
 // metallibs are the libraries in files, as their sources.

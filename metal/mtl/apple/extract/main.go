@@ -311,7 +311,7 @@ func normal(t, owner string) string {
 	case "Retained<Self>":
 		return owner + "*"
 	}
-	if strings.HasPrefix(t, "&block2::") || strings.HasPrefix(t, "MTLNewBuffer") {
+	if strings.HasPrefix(t, "&block2::") || strings.HasPrefix(t, "MTLNewBuffer") || t == "&MTLCommandBufferHandler" {
 		return "block"
 	}
 	if m := objectType.FindStringSubmatch(t); m != nil {
