@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"math"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"minfer/cmd/internal/cli"
+	"minfer/engine/lever"
 	"minfer/harness"
 	"minfer/suites"
 	"minfer/suites/ops"
@@ -54,6 +58,46 @@ func TestSeveralDevices(t *testing.T) {
 	}
 	require.NotRegexp(t, `(?m)^dumps/.* on soft$`, out)
 	require.NotRegexp(t, `(?m)^kernels/.* on cpu$`, out)
+}
+
+// Each of seven shards of everything has its share of the work, by the budgets of the
+// cases, and none has another's case.
+func TestShardsOfEqualWork(t *testing.T) {
+	for _, tier := range []string{"quick", "full", "exhaustive"} {
+		f := flags{}
+		f.register(cli.Streams{}) // sets the defaults
+		f.tier = tier
+		devices := []string{"cpu", "soft"}
+		targets, _, err := f.environments(lever.Default(), devices)
+		require.NoError(t, err)
+		defer os.RemoveAll(targets[0].env.Temp)
+		each, _, _ := divide(allSuites, devices)
+		for i := range targets {
+			targets[i].suites = each[i]
+			defer targets[i].env.Close()
+		}
+		all, err := cases(targets)
+		require.NoError(t, err)
+		var total int64
+		for _, c := range all {
+			total += max(c.Work, 1)
+		}
+		seen := map[string]bool{}
+		mean, most := float64(total)/7, 0.0
+		for i := 1; i <= 7; i++ {
+			var sum int64
+			for _, c := range (&harness.Runner{ShardIndex: i, ShardCount: 7}).Select(all) {
+				key := c.ID.String() + "@" + c.Device
+				require.False(t, seen[key], "%s is in two shards", key)
+				seen[key] = true
+				sum += max(c.Work, 1)
+			}
+			require.InEpsilon(t, mean, float64(sum), 0.2, "tier %s, shard %d/7", tier, i)
+			most = max(most, math.Abs(float64(sum)/mean-1))
+		}
+		t.Logf("tier %s: %d cases, each shard's work within %.1f %% of the mean", tier, len(all), 100*most)
+		require.Len(t, seen, len(all))
+	}
 }
 
 // A failing case is repeated on its own device.

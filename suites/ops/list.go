@@ -83,7 +83,7 @@ func mulMatShapes(tier suites.Tier, block int) [][3]int {
 	if tier >= suites.Exhaustive {
 		shapes = append(shapes, [3]int{4864, 2, 1024}, [3]int{896, 16, 4864}, [3]int{64, 3, 18944})
 	}
-	return shapes
+	return dedupe(shapes)
 }
 
 // lengths are rows of elementwise ops and norms.
@@ -120,8 +120,8 @@ func attentionShapes(tier suites.Tier) [][5]int {
 	return shapes
 }
 
-func dedupe(list []int) []int {
-	seen := map[int]bool{}
+func dedupe[T comparable](list []T) []T {
+	seen := map[T]bool{}
 	out := list[:0]
 	for _, d := range list {
 		if !seen[d] {
