@@ -114,11 +114,10 @@ func TestAttentionVariants(t *testing.T) {
 	}
 }
 
-// launch runs kernels of one source by hand, one barrier after each.
+// handLaunch runs kernels of one source by hand, one barrier after each.
 type handLaunch struct {
 	t   *testing.T
 	dev mtl.Device
-	cb  mtl.CommandBuffer
 	lib map[string]mtl.Library
 }
 

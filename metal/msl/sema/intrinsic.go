@@ -164,6 +164,4 @@ const (
 	// IUnreachable and IAssume (bool) say what cannot be.
 	IUnreachable
 	IAssume
-
-	numIntrinsics
 )

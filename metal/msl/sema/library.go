@@ -111,7 +111,6 @@ var (
 	numTypes   = append(append([]*types.Type{}, intTypes...), floatTypes...)
 	anyTypes   = append(append(widths(types.Bool), numTypes...), widths(types.BFloat)...)
 	boolVecs   = widths(types.Bool)
-	int32Types = widths(types.Int, types.UInt)
 )
 
 func widths(ks ...types.Kind) (ts []*types.Type) {

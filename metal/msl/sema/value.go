@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"minfer/metal/msl/ir"
 	"minfer/metal/msl/types"
 )
 
@@ -229,41 +230,15 @@ func (v *Value) Bits(k types.Kind) uint64 {
 	switch k {
 	case types.Float:
 		return uint64(math.Float32bits(float32(v.F)))
-	case types.Half:
-		return uint64(halfBits(v.F))
+	case types.Half: // v.F is one, exactly
+		return ir.F16.FloatBits(float32(v.F))
 	case types.BFloat:
-		f := math.Float32bits(float32(v.F))
-		if v.F != v.F {
-			return uint64(f>>16 | 0x40)
-		}
-		return uint64(f >> 16) // v.F is a bfloat: the low half is zero
+		return ir.BF16.FloatBits(float32(v.F))
 	}
 	if s := k.Size(); s > 0 && s < 8 {
 		return uint64(v.I) & (1<<(8*s) - 1)
 	}
 	return uint64(v.I)
-}
-
-// halfBits encodes a float64 that is a half exactly.
-func halfBits(f float64) uint16 {
-	var sign uint16
-	if math.Signbit(f) {
-		sign = 0x8000
-	}
-	f = math.Abs(f)
-	switch {
-	case f != f:
-		return sign | 0x7e00
-	case math.IsInf(f, 0):
-		return sign | 0x7c00
-	case f == 0:
-		return sign
-	}
-	fr, e := math.Frexp(f)
-	if e-1 < -14 {
-		return sign | uint16(math.Ldexp(f, 24))
-	}
-	return sign | uint16(e-1+15)<<10 | uint16(math.Ldexp(fr, 11))&0x3ff
 }
 
 // fromBits is the reverse of Bits.
@@ -272,25 +247,9 @@ func fromBits(b uint64, k types.Kind) *Value {
 	case types.Float:
 		return &Value{F: float64(math.Float32frombits(uint32(b)))}
 	case types.BFloat:
-		return &Value{F: float64(math.Float32frombits(uint32(b) << 16))}
+		return &Value{F: float64(ir.BF16.Float(b))}
 	case types.Half:
-		s, e, m := b>>15&1, int(b>>10&31), float64(b&0x3ff)
-		var f float64
-		switch e {
-		case 0:
-			f = math.Ldexp(m, -24)
-		case 31:
-			f = math.Inf(1)
-			if m != 0 {
-				f = math.NaN()
-			}
-		default:
-			f = math.Ldexp(1024+m, e-25)
-		}
-		if s != 0 {
-			f = math.Copysign(f, -1)
-		}
-		return &Value{F: f}
+		return &Value{F: float64(ir.F16.Float(b))}
 	}
 	return &Value{I: wrapInt(int64(b), k)}
 }

@@ -79,7 +79,6 @@ type promoter struct {
 	// total the same for the function. A slot with all accesses inside a construct does not
 	// live across its border.
 	counts map[*ir.Instr]map[int32]int32
-	stores map[*ir.Instr]map[int32]bool
 	total  map[int32]int32
 	env    []ir.Value
 	repl   []ir.Value
