@@ -2,24 +2,21 @@ package apple
 
 import (
 	"fmt"
-	"sync"
 	"unsafe"
 
 	"minfer/metal/mtl"
+	"minfer/metal/mtl/internal/record"
 )
 
 // Buffer is an [mtl.Buffer] of the device, in memory that host and GPU share.
 type Buffer struct {
 	device *Device
 	label  string
-	data   []byte // the buffer's memory, without what WrapNoCopy rounded up
+	life   *record.Memory
+	buf    mtlBuffer // the Buffer's own reference
+	data   []byte    // the buffer's memory, without what WrapNoCopy rounded up
 	// wrapped keeps the memory of WrapNoCopy, where it is Go's.
 	wrapped []byte
-
-	mu       sync.Mutex
-	buf      mtlBuffer // the Buffer's own reference
-	pending  int       // recorded or running pieces of work
-	released bool
 }
 
 // NewBuffer implements [mtl.Device].
@@ -77,7 +74,12 @@ func (d *Device) newBuffer(buf mtlBuffer, size int, label string) (*Buffer, erro
 		d.release(uintptr(buf))
 		return nil, fmt.Errorf("metal: buffer %q: the host cannot address it", label)
 	}
-	return &Buffer{device: d, label: label, buf: buf, data: unsafe.Slice((*byte)(contents), size)}, nil
+	b := &Buffer{device: d, label: label, buf: buf, data: unsafe.Slice((*byte)(contents), size)}
+	b.life = record.NewMemory(label, func() {
+		d.release(uintptr(buf))
+		b.wrapped = nil
+	})
+	return b, nil
 }
 
 // Label implements [mtl.Buffer].
@@ -88,94 +90,24 @@ func (b *Buffer) Size() int { return len(b.data) }
 
 // Read implements [mtl.Buffer].
 func (b *Buffer) Read(off int, dst []byte) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.hostAccess("read", off, len(dst)); err != nil {
-		return err
-	}
-	copy(dst, b.data[off:])
-	return nil
+	return b.life.Host(b, "read", off, len(dst), func() { copy(dst, b.data[off:]) })
 }
 
 // Write implements [mtl.Buffer].
 func (b *Buffer) Write(off int, src []byte) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.hostAccess("write", off, len(src)); err != nil {
-		return err
-	}
-	copy(b.data[off:], src)
-	return nil
-}
-
-func (b *Buffer) hostAccess(verb string, off, n int) error {
-	if b.released {
-		return fmt.Errorf("metal: %s of buffer %q: it was released", verb, b.label)
-	}
-	if b.pending > 0 {
-		return fmt.Errorf("metal: %s of buffer %q: recorded or submitted work on it is pending: submit or discard it first", verb, b.label)
-	}
-	return mtl.CheckWindow(b, off, n)
+	return b.life.Host(b, "write", off, len(src), func() { copy(b.data[off:], src) })
 }
 
 // Mapped implements [mtl.Buffer].
-func (b *Buffer) Mapped() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.released {
-		return nil
-	}
-	return b.data
+func (b *Buffer) Mapped() (data []byte) {
+	b.life.Live(func() { data = b.data })
+	return data
 }
 
 // Release implements [mtl.Buffer].
-func (b *Buffer) Release() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.released {
-		return
-	}
-	b.released = true
-	if b.pending == 0 {
-		b.free()
-	}
-}
-
-// free gives up the memory.
-func (b *Buffer) free() {
-	b.device.release(uintptr(b.buf))
-	b.wrapped = nil
-}
-
-// retain keeps the memory for a piece of work.
-func (b *Buffer) retain() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.released {
-		return fmt.Errorf("metal: buffer %q was released", b.label)
-	}
-	b.pending++
-	return nil
-}
-
-// done ends a piece of work.
-func (b *Buffer) done() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pending--
-	if b.released && b.pending == 0 {
-		b.free()
-	}
-}
+func (b *Buffer) Release() { b.life.Release() }
 
 // buffer recognises the device's own.
 func (d *Device) buffer(b mtl.Buffer) (*Buffer, error) {
-	own, ok := b.(*Buffer)
-	switch {
-	case b == nil || ok && own == nil:
-		return nil, fmt.Errorf("metal: no buffer: want one of %s", d.name)
-	case !ok || own.device != d:
-		return nil, fmt.Errorf("metal: buffer %q: it belongs to another device than %s", b.Label(), d.name)
-	}
-	return own, nil
+	return record.Own(b, d.name, func(b *Buffer) bool { return b.device == d })
 }

@@ -7,14 +7,13 @@ import (
 	"unsafe"
 
 	"minfer/metal/mtl"
+	"minfer/metal/mtl/internal/record"
 )
 
 // CommandBuffer is an [mtl.CommandBuffer] of the device.
 type CommandBuffer struct {
 	device *Device
-	label  string
-	state  state
-	held   []*Buffer // one entry for each retain
+	state  record.Commands
 	last   mtl.Ring
 	// commands and encoder are made with the first launch, 0 until then; commands is
 	// the CommandBuffer's own reference, and so is encoder.
@@ -24,27 +23,17 @@ type CommandBuffer struct {
 	pipeline *Pipeline
 }
 
-type state uint8
-
-const (
-	recording state = iota
-	submitted
-	discarded
-)
-
-var stateNames = [...]string{"being recorded", "submitted", "discarded"}
-
 // NewCommandBuffer implements [mtl.Device]. The result is a *CommandBuffer.
 func (d *Device) NewCommandBuffer(label string) (mtl.CommandBuffer, error) {
 	if err := d.alive(); err != nil {
 		return nil, err
 	}
-	return &CommandBuffer{device: d, label: label}, nil
+	return &CommandBuffer{device: d, state: record.NewCommands(label)}, nil
 }
 
 func (cb *CommandBuffer) open() error {
-	if cb.state != recording {
-		return fmt.Errorf("metal: command buffer %q was %s: want a new one", cb.label, stateNames[cb.state])
+	if err := cb.state.Open(); err != nil {
+		return err
 	}
 	return cb.device.alive()
 }
@@ -58,16 +47,9 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	if err != nil {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
-	var buffers []*Buffer
-	for _, b := range d.Bindings {
-		if b.Buffer == nil {
-			continue
-		}
-		own, err := cb.device.buffer(b.Buffer)
-		if err != nil {
-			return fmt.Errorf("metal: dispatch %q, buffer index %d: %w", d.Label, b.Index, err)
-		}
-		buffers = append(buffers, own)
+	buffers, err := record.Buffers(&d, cb.device.buffer)
+	if err != nil {
+		return err
 	}
 	if err := mtl.CheckDispatch(cb.device.limits, &d); err != nil {
 		return err
@@ -81,13 +63,9 @@ func (cb *CommandBuffer) Copy(dst mtl.Buffer, dstOff int, src mtl.Buffer, srcOff
 	if err := cb.open(); err != nil {
 		return err
 	}
-	to, err := cb.device.buffer(dst)
+	to, from, err := record.Copied(dst, src, cb.device.buffer)
 	if err != nil {
-		return fmt.Errorf("metal: copy: destination: %w", err)
-	}
-	from, err := cb.device.buffer(src)
-	if err != nil {
-		return fmt.Errorf("metal: copy: source: %w", err)
+		return err
 	}
 	if err := mtl.CheckCopy(dst, dstOff, src, srcOff, n); err != nil {
 		return err
@@ -109,7 +87,7 @@ func (cb *CommandBuffer) Copy(dst mtl.Buffer, dstOff int, src mtl.Buffer, srcOff
 
 // Barrier implements [mtl.CommandBuffer].
 func (cb *CommandBuffer) Barrier() {
-	if cb.state == recording && cb.encoder != 0 {
+	if cb.encoder != 0 {
 		cb.barrier = true
 	}
 }
@@ -123,21 +101,17 @@ func (cb *CommandBuffer) encode(p *Pipeline, buffers []*Buffer, d *mtl.Dispatch)
 	if p.released {
 		return fmt.Errorf("metal: dispatch %q: the pipeline of kernel %s was released", d.Label, p.kernel)
 	}
-	for i, b := range buffers {
-		if err := b.retain(); err != nil {
-			for _, b := range buffers[:i] {
-				b.done()
-			}
-			return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
-		}
-	}
+	// The device's part comes first: without it nothing is held.
 	if err := cb.begin(); err != nil {
-		for _, b := range buffers {
-			b.done()
-		}
 		return err
 	}
-	cb.held = append(cb.held, buffers...)
+	memories := make([]*record.Memory, len(buffers))
+	for i, b := range buffers {
+		memories[i] = b.life
+	}
+	if err := cb.state.Hold(memories...); err != nil {
+		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
+	}
 	cb.last.Add(d.Label)
 	cb.device.pooled(func() { cb.launch(p, d) })
 	return nil
@@ -187,13 +161,13 @@ func (cb *CommandBuffer) begin() (err error) {
 	d.pooled(func() {
 		commands := m.queueCommandBuffer.send(d.queue)
 		if commands == 0 {
-			err = fmt.Errorf("metal: command buffer %q: the queue gives none", cb.label)
+			err = fmt.Errorf("metal: command buffer %q: the queue gives none", cb.state.Label())
 			return
 		}
-		m.commandsSetLabel.send(commands, d.str(cb.label))
+		m.commandsSetLabel.send(commands, d.str(cb.state.Label()))
 		encoder := m.commandsEncoder.send(commands, mtlDispatchTypeConcurrent)
 		if encoder == 0 {
-			err = fmt.Errorf("metal: command buffer %q: it gives no encoder", cb.label)
+			err = fmt.Errorf("metal: command buffer %q: it gives no encoder", cb.state.Label())
 			return
 		}
 		// Both belong to the pool, which ends here.
@@ -219,8 +193,7 @@ func (cb *CommandBuffer) endEncoding() {
 
 // Discard implements [mtl.CommandBuffer].
 func (cb *CommandBuffer) Discard() {
-	if cb.state == recording {
-		cb.state = discarded
+	if cb.state.Discard() {
 		cb.drop()
 	}
 }
@@ -232,14 +205,7 @@ func (cb *CommandBuffer) drop() {
 		cb.device.release(uintptr(cb.commands))
 		cb.commands = 0
 	}
-	release(cb.held)
-	cb.held = nil
-}
-
-func release(held []*Buffer) {
-	for _, b := range held {
-		b.done()
-	}
+	cb.state.Let()
 }
 
 // Submit implements [mtl.CommandBuffer]. At the deadline it returns while the work
@@ -248,7 +214,7 @@ func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 	if err := cb.open(); err != nil {
 		return mtl.Timing{}, err
 	}
-	cb.state = submitted
+	cb.state.Submit()
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, mtl.DefaultDeadline)
@@ -262,8 +228,8 @@ func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 		return mtl.Timing{}, nil
 	}
 	cb.endEncoding()
-	d, commands, held := cb.device, cb.commands, cb.held
-	cb.commands, cb.held = 0, nil
+	d, commands, let := cb.device, cb.commands, cb.state.Take()
+	cb.commands = 0
 	start := time.Now()
 	ended := d.commit(commands)
 	select {
@@ -275,13 +241,13 @@ func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 			go func() {
 				<-ended
 				d.finish(commands)
-				release(held)
+				let()
 			}()
 			return mtl.Timing{}, cb.failed(fmt.Sprintf("no end after %v: it may still run", time.Since(start).Round(time.Millisecond)), ctx.Err())
 		}
 	}
 	timing, fault := d.finish(commands)
-	release(held)
+	let()
 	if fault != "" {
 		return timing, cb.failed(fault, nil)
 	}
@@ -289,7 +255,7 @@ func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 }
 
 func (cb *CommandBuffer) failed(status string, cause error) error {
-	return &mtl.SubmitError{Label: cb.label, Status: status, Last: cb.last.Last(), Err: cause}
+	return &mtl.SubmitError{Label: cb.state.Label(), Status: status, Last: cb.last.Last(), Err: cause}
 }
 
 // commit starts a command buffer. The channel is closed once it has ended, well or

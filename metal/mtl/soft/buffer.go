@@ -2,9 +2,9 @@ package soft
 
 import (
 	"fmt"
-	"sync"
 
 	"minfer/metal/mtl"
+	"minfer/metal/mtl/internal/record"
 	"minfer/metal/mtl/soft/mem"
 	"minfer/metal/mtl/soft/san"
 )
@@ -14,11 +14,15 @@ type Buffer struct {
 	device *Device
 	label  string
 	size   int
+	life   *record.Memory
+	mem    *mem.Buffer // nil once released and idle
+}
 
-	mu       sync.Mutex
-	mem      *mem.Buffer // nil once released and idle
-	pending  int         // recorded or running pieces of work
-	released bool
+func (d *Device) newBuffer(label string, m *mem.Buffer, size int) *Buffer {
+	m.San = san.NewBuffer(label, size)
+	b := &Buffer{device: d, label: label, size: size, mem: m}
+	b.life = record.NewMemory(label, func() { b.mem = nil })
+	return b
 }
 
 // Label implements [mtl.Buffer].
@@ -29,106 +33,47 @@ func (b *Buffer) Size() int { return b.size }
 
 // Read implements [mtl.Buffer].
 func (b *Buffer) Read(off int, dst []byte) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.hostAccess("read", off, len(dst)); err != nil {
-		return err
-	}
-	copy(dst, b.mem.Data[off:])
-	return nil
+	return b.life.Host(b, "read", off, len(dst), func() { copy(dst, b.mem.Data[off:]) })
 }
 
 // Write implements [mtl.Buffer].
 func (b *Buffer) Write(off int, src []byte) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.hostAccess("write", off, len(src)); err != nil {
-		return err
-	}
-	copy(b.mem.Data[off:], src)
-	b.mem.San.Define(off, len(src))
-	return nil
+	return b.life.Host(b, "write", off, len(src), func() {
+		copy(b.mem.Data[off:], src)
+		b.mem.San.Define(off, len(src))
+	})
 }
 
 // Undefine makes n bytes as if nobody had written them: a checker reports who
 // uses them.
 func (b *Buffer) Undefine(off, n int) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.hostAccess("write", off, n); err != nil {
-		return err
-	}
-	for i := range n {
-		b.mem.Data[off+i] = 0xff
-	}
-	b.mem.San.Undefine(off, n)
-	return nil
-}
-
-func (b *Buffer) hostAccess(verb string, off, n int) error {
-	if b.released {
-		return fmt.Errorf("metal: %s of buffer %q: it was released", verb, b.label)
-	}
-	if b.pending > 0 {
-		return fmt.Errorf("metal: %s of buffer %q: recorded or submitted work on it is pending: submit or discard it first", verb, b.label)
-	}
-	return mtl.CheckWindow(b, off, n)
+	return b.life.Host(b, "write", off, n, func() {
+		for i := range n {
+			b.mem.Data[off+i] = 0xff
+		}
+		b.mem.San.Undefine(off, n)
+	})
 }
 
 // Mapped implements [mtl.Buffer].
-func (b *Buffer) Mapped() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.released {
-		return nil
-	}
-	b.mem.San.Define(0, b.size)
-	return b.mem.Data
+func (b *Buffer) Mapped() (data []byte) {
+	b.life.Live(func() {
+		b.mem.San.Define(0, b.size)
+		data = b.mem.Data
+	})
+	return data
 }
 
 // Release implements [mtl.Buffer].
-func (b *Buffer) Release() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.released = true
-	if b.pending == 0 {
-		b.mem = nil
-	}
-}
+func (b *Buffer) Release() { b.life.Release() }
 
-// retain keeps the memory for a piece of work.
-func (b *Buffer) retain() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.released {
-		return fmt.Errorf("metal: buffer %q was released", b.label)
-	}
-	b.pending++
-	return nil
-}
-
-// done ends a piece of work.
-func (b *Buffer) done() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pending--
-	if b.released && b.pending == 0 {
-		b.mem = nil
-	}
-}
-
-// buffer recognises the device's own.
+// buffer recognises the device's own, which is not released.
 func (d *Device) buffer(b mtl.Buffer) (*Buffer, error) {
-	own, ok := b.(*Buffer)
-	switch {
-	case b == nil || ok && own == nil:
-		return nil, fmt.Errorf("metal: no buffer: want one of %s", d.Name())
-	case !ok || own.device != d:
-		return nil, fmt.Errorf("metal: buffer %q: it belongs to another device than %s", b.Label(), d.Name())
+	own, err := record.Own(b, d.Name(), func(b *Buffer) bool { return b.device == d })
+	if err != nil {
+		return nil, err
 	}
-	own.mu.Lock()
-	defer own.mu.Unlock()
-	if own.released {
+	if own.life.Released() {
 		return nil, fmt.Errorf("metal: buffer %q was released", own.label)
 	}
 	return own, nil
@@ -142,9 +87,7 @@ func (d *Device) NewBuffer(size int, label string) (mtl.Buffer, error) {
 	if size < 1 || size > d.limits.MaxBufferLength {
 		return nil, fmt.Errorf("metal: new buffer %q: %d bytes: want 1 to %d", label, size, d.limits.MaxBufferLength)
 	}
-	m := mem.New(size, label)
-	m.San = san.NewBuffer(label, size)
-	return &Buffer{device: d, label: label, size: size, mem: m}, nil
+	return d.newBuffer(label, mem.New(size, label), size), nil
 }
 
 // WrapNoCopy implements [mtl.Device]. All bytes count as written.
@@ -158,8 +101,7 @@ func (d *Device) WrapNoCopy(data []byte, label string) (mtl.Buffer, error) {
 	if past := addressOf(data) % uintptr(d.limits.PageSize); past != 0 {
 		return nil, fmt.Errorf("metal: wrap of %q: its memory starts %d bytes past a page boundary: want a multiple of %d", label, past, d.limits.PageSize)
 	}
-	m := mem.Wrap(data, label)
-	m.San = san.NewBuffer(label, len(data))
-	m.San.Define(0, len(data))
-	return &Buffer{device: d, label: label, size: len(data), mem: m}, nil
+	b := d.newBuffer(label, mem.Wrap(data, label), len(data))
+	b.mem.San.Define(0, len(data))
+	return b, nil
 }

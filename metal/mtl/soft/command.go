@@ -5,30 +5,20 @@ import (
 	"math"
 
 	"minfer/metal/mtl"
+	"minfer/metal/mtl/internal/record"
 	"minfer/metal/mtl/soft/san"
 )
 
 // CommandBuffer is an [mtl.CommandBuffer] of the device.
 type CommandBuffer struct {
-	device *Device
-	label  string
-	state  state
-	work   []work
-	held   []*Buffer // one entry for each retain
-	wanted []wanted
+	device   *Device
+	commands record.Commands
+	work     []work
+	held     []*Buffer // those of the work
+	wanted   []wanted
 	// inspect are the callbacks of Inspect.
 	inspect []func(c *san.Checker, data func(mtl.Buffer) []byte)
 }
-
-type state uint8
-
-const (
-	recording state = iota
-	submitted
-	discarded
-)
-
-var stateNames = [...]string{"being recorded", "submitted", "discarded"}
 
 // work is one recorded thing: exactly one field is set, or none for a barrier.
 type work struct {
@@ -62,7 +52,7 @@ func (d *Device) NewCommandBuffer(label string) (mtl.CommandBuffer, error) {
 	if err := d.alive(); err != nil {
 		return nil, err
 	}
-	return &CommandBuffer{device: d, label: label}, nil
+	return &CommandBuffer{device: d, commands: record.NewCommands(label)}, nil
 }
 
 // Dispatch implements [mtl.CommandBuffer].
@@ -74,16 +64,9 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	if err != nil {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
-	var buffers []*Buffer
-	for _, b := range d.Bindings {
-		if b.Buffer == nil {
-			continue
-		}
-		own, err := cb.device.buffer(b.Buffer)
-		if err != nil {
-			return fmt.Errorf("metal: dispatch %q, buffer index %d: %w", d.Label, b.Index, err)
-		}
-		buffers = append(buffers, own)
+	buffers, err := record.Buffers(&d, cb.device.buffer)
+	if err != nil {
+		return err
 	}
 	if err := mtl.CheckDispatch(cb.device.limits, &d); err != nil {
 		return err
@@ -91,7 +74,7 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	if err := checkGroups(&d); err != nil {
 		return err
 	}
-	if err := cb.retain(buffers...); err != nil {
+	if err := cb.hold(buffers...); err != nil {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
 	bindings := make([]mtl.Binding, len(d.Bindings))
@@ -131,7 +114,7 @@ func checkGroups(d *mtl.Dispatch) error {
 
 // Barrier implements [mtl.CommandBuffer].
 func (cb *CommandBuffer) Barrier() {
-	if cb.state == recording {
+	if cb.commands.Recording() {
 		cb.work = append(cb.work, work{})
 	}
 }
@@ -141,18 +124,14 @@ func (cb *CommandBuffer) Copy(dst mtl.Buffer, dstOff int, src mtl.Buffer, srcOff
 	if err := cb.open(); err != nil {
 		return err
 	}
-	to, err := cb.device.buffer(dst)
+	to, from, err := record.Copied(dst, src, cb.device.buffer)
 	if err != nil {
-		return fmt.Errorf("metal: copy: destination: %w", err)
-	}
-	from, err := cb.device.buffer(src)
-	if err != nil {
-		return fmt.Errorf("metal: copy: source: %w", err)
+		return err
 	}
 	if err := mtl.CheckCopy(dst, dstOff, src, srcOff, n); err != nil {
 		return err
 	}
-	if err := cb.retain(to, from); err != nil {
+	if err := cb.hold(to, from); err != nil {
 		return fmt.Errorf("metal: copy: %w", err)
 	}
 	cb.work = append(cb.work, work{copy: &deviceCopy{to, from, dstOff, srcOff, n}})
@@ -173,7 +152,7 @@ func (cb *CommandBuffer) Output(b mtl.Buffer, off, n int, elem mtl.Type) error {
 	if err := mtl.CheckWindow(b, off, n); err != nil {
 		return err
 	}
-	if err := cb.retain(own); err != nil {
+	if err := cb.hold(own); err != nil {
 		return err
 	}
 	cb.wanted = append(cb.wanted, wanted{own, off, n, elem})
@@ -185,35 +164,33 @@ func (cb *CommandBuffer) Output(b mtl.Buffer, off, n int, elem mtl.Type) error {
 // content of a buffer of the device. f runs once for each order of mode chaos,
 // and not at all where the submit did not run to its end.
 func (cb *CommandBuffer) Inspect(f func(c *san.Checker, data func(mtl.Buffer) []byte)) {
-	if cb.state == recording {
+	if cb.commands.Recording() {
 		cb.inspect = append(cb.inspect, f)
 	}
 }
 
 // Discard implements [mtl.CommandBuffer].
 func (cb *CommandBuffer) Discard() {
-	if cb.state == recording {
-		cb.state = discarded
+	if cb.commands.Discard() {
 		cb.release()
 	}
 }
 
 func (cb *CommandBuffer) open() error {
-	if cb.state != recording {
-		return fmt.Errorf("metal: command buffer %q was %s: want a new one", cb.label, stateNames[cb.state])
+	if err := cb.commands.Open(); err != nil {
+		return err
 	}
 	return cb.device.alive()
 }
 
-// retain holds all of the buffers or none.
-func (cb *CommandBuffer) retain(buffers ...*Buffer) error {
+// hold keeps all of the buffers or none.
+func (cb *CommandBuffer) hold(buffers ...*Buffer) error {
+	memories := make([]*record.Memory, len(buffers))
 	for i, b := range buffers {
-		if err := b.retain(); err != nil {
-			for _, b := range buffers[:i] {
-				b.done()
-			}
-			return err
-		}
+		memories[i] = b.life
+	}
+	if err := cb.commands.Hold(memories...); err != nil {
+		return err
 	}
 	cb.held = append(cb.held, buffers...)
 	return nil
@@ -221,8 +198,6 @@ func (cb *CommandBuffer) retain(buffers ...*Buffer) error {
 
 // release lets go of everything recorded.
 func (cb *CommandBuffer) release() {
-	for _, b := range cb.held {
-		b.done()
-	}
+	cb.commands.Let()
 	cb.held, cb.work, cb.wanted, cb.inspect = nil, nil, nil, nil
 }

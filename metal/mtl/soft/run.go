@@ -46,12 +46,12 @@ func (e *FindingsError) Error() string {
 // Submit implements [mtl.CommandBuffer].
 func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 	fail := func(err error) (mtl.Timing, error) {
-		return mtl.Timing{}, &mtl.SubmitError{Label: cb.label, Status: status(err), Err: err}
+		return mtl.Timing{}, &mtl.SubmitError{Label: cb.commands.Label(), Status: status(err), Err: err}
 	}
 	if err := cb.open(); err != nil {
 		return fail(err)
 	}
-	cb.state = submitted
+	cb.commands.Submit()
 	defer cb.release()
 	if _, has := ctx.Deadline(); !has {
 		var cancel context.CancelFunc
@@ -70,13 +70,13 @@ func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 	var ring mtl.Ring
 	report, err := cb.run(ctx, &ring)
 	if report != nil && len(report.Findings) > 0 && cb.device.o.Report != nil {
-		cb.device.o.Report(cb.label, report)
+		cb.device.o.Report(cb.commands.Label(), report)
 	}
 	if err == nil && report != nil && report.Errors() > 0 {
 		err = &FindingsError{report}
 	}
 	if err != nil {
-		return mtl.Timing{}, &mtl.SubmitError{Label: cb.label, Status: status(err), Last: ring.Last(), Err: err}
+		return mtl.Timing{}, &mtl.SubmitError{Label: cb.commands.Label(), Status: status(err), Last: ring.Last(), Err: err}
 	}
 	return mtl.Timing{}, nil
 }
