@@ -204,8 +204,11 @@ func TestStandinSees(t *testing.T) {
 	d.pooled(func() {
 		commands := d.msg.queueCommandBuffer.send(d.queue)
 		d.msg.encodeEnd.send(d.msg.commandsEncoder.send(commands, mtlDispatchTypeConcurrent))
+		ended := make(chan struct{})
+		handler := s.handler(func() { close(ended) })
+		d.msg.commandsOnEnd.send(commands, handler)
 		d.msg.commandsCommit.send(commands)
-		handler := s.handler(func() {})
+		<-ended
 		d.msg.commandsOnEnd.send(commands, handler)
 		s.release(uintptr(handler))
 	})
