@@ -138,8 +138,18 @@ func list(tier suites.Tier) []metalcase.Case {
 				&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 65, Tokens: 1, Type: t, Levers: metalcase.Setting{"MINFER_ATTN_CHUNKS=2"}},
 				&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 65 + 70, Spare: 70, Tokens: 1, Type: t, Levers: settings[1]})
 			more(235, 1, metalcase.Setting{"MINFER_ATTN_CHUNKS=1"})
-			// A largest score of each simdgroup, which only that of all of them makes finite.
-			cases = append(cases, &metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 99, Tokens: 1, Type: t, Peaks: true, Levers: metalcase.Setting{"MINFER_ATTN_CHUNKS=1"}})
+			cases = append(cases,
+				// A largest score of each simdgroup, which only that of the last makes finite.
+				&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 61, Tokens: 1, Type: t, Peaks: true, Levers: metalcase.Setting{"MINFER_ATTN_CHUNKS=1"}},
+				// Whole chunks, and whole parts.
+				&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 64, Tokens: 1, Type: t},
+				&metalcase.Attention{HD: hd, Heads: 1, HeadsKV: 1, NKV: 256, Tokens: 1, Type: t, Levers: settings[1]},
+				// One row beyond a whole tile of rows, of several KV heads.
+				&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 2, NKV: 40, Tokens: 17, Type: t, Levers: settings[1]})
+			for _, s := range settings[:2] {
+				// A tile of rows none of which sees a cell.
+				cases = append(cases, &metalcase.Attention{HD: hd, Heads: 32, HeadsKV: 1, NKV: 35, Tokens: 2, Type: t, Before: true, Levers: s})
+			}
 			more(235, 1, settings[1])
 			more(99, 21, settings[0])
 			more(99, 21, settings[1])
@@ -147,9 +157,11 @@ func list(tier suites.Tier) []metalcase.Case {
 			for _, s := range settings {
 				// Few cells of a window of many, and scores that only their differences make
 				// finite.
-				cases = append(cases, &metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 300, Spare: 205, Tokens: 1, Type: t, Levers: s},
+				cases = append(cases, &metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 2, NKV: 300, Spare: 205, Tokens: 1, Type: t, Levers: s},
+					&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 34, Spare: 33, Tokens: 1, Type: t, Levers: s},
 					&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 99, Tokens: 1, Type: t, Peaks: true, Levers: s},
-					&metalcase.Attention{HD: hd, Heads: 4, HeadsKV: 2, NKV: 99, Tokens: 3, Type: t, Peaks: true, Levers: s})
+					&metalcase.Attention{HD: hd, Heads: 4, HeadsKV: 2, NKV: 99, Tokens: 3, Type: t, Peaks: true, Levers: s},
+					&metalcase.Attention{HD: hd, Heads: 4, HeadsKV: 2, NKV: 35, Tokens: 5, Type: t, Peaks: true, Levers: s}) // masked where it is largest
 			}
 			for i, s := range settings {
 				// Positions that the window does not have.
@@ -162,7 +174,8 @@ func list(tier suites.Tier) []metalcase.Case {
 		}
 	}
 	cases = append(cases, // more parts than a simdgroup has lanes
-		&metalcase.Attention{HD: 64, Heads: 2, HeadsKV: 1, NKV: 4131, Spare: 1, Tokens: 1, Type: gguf.F32, Levers: settings[1]})
+		&metalcase.Attention{HD: 64, Heads: 2, HeadsKV: 1, NKV: 4131, Spare: 1, Tokens: 1, Type: gguf.F32, Levers: settings[1]},
+		&metalcase.Attention{HD: 64, Heads: 2, HeadsKV: 1, NKV: 4131, Spare: 1, Tokens: 1, Type: gguf.F32, Peaks: true, Levers: settings[1]})
 	for _, s := range settings {
 		cases = append(cases,
 			&metalcase.Attention{HD: 45, Heads: 3, HeadsKV: 3, NKV: 37, Tokens: 5, Type: gguf.F16, Levers: s},

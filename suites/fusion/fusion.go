@@ -66,7 +66,7 @@ func list(tier suites.Tier) []metalcase.Case {
 			&metalcase.FusedQKV{Type: gguf.Q5_1, HD: 96, ValueHD: 64, Heads: 3, HeadsKV: 2, Cache: cache, K: 64, Bias: true, Cells: 7, Pos: 5},
 			&metalcase.FusedQKV{Type: gguf.F16, HD: hd, Heads: 2, HeadsKV: 2, Cache: cache, K: 64, Bias: true, Yarn: true, Cells: 2100, Pos: 2011},
 			// Heads that a simdgroup's first steps do not square whole; a part that rotates.
-			&metalcase.FusedQKV{Type: gguf.F16, HD: 288, Heads: 1, HeadsKV: 1, Cache: cache, K: 32, Norm: true, Mode: graph.RopeNeox, Cells: 7, Pos: 6},
+			&metalcase.FusedQKV{Type: gguf.F16, HD: 992, Heads: 1, HeadsKV: 1, Cache: cache, K: 32, Norm: true, Mode: graph.RopeNeox, Cells: 7, Pos: 6},
 			&metalcase.FusedQKV{Type: gguf.F16, HD: 96, Heads: 2, HeadsKV: 1, Cache: cache, K: 32, Dims: 64, Mode: graph.RopeMode(i % 2), Cells: 40, Pos: 37})
 	}
 

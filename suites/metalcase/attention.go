@@ -195,11 +195,12 @@ func (c *Attention) plant(r *rand.Rand, q, keys []float32, pos []int32) {
 	}
 	if c.Peaks {
 		row := len(pos) - 1
-		// The largest rises, then falls; a tile begins with it, and no half holds it.
+		// The largest rises, then falls; a tile begins with it, and no half holds it. It
+		// rises again in the last of many parts.
 		for _, peak := range []struct {
 			cell  int
 			score float64
-		}{{5, 95}, {tile, 70_000}, {2*tile + 5, 100}} {
+		}{{5, 95}, {tile, 70_000}, {2*tile + 5, 100}, {4096 + 2, 140_000}} {
 			for head := 0; head < c.Heads; head += group {
 				if peak.cell < c.NKV {
 					aim(peak.cell, row, head, peak.score)
