@@ -50,17 +50,18 @@ var vnni = sync.OnceValue(func() *Table {
 // vnniProducts are the products of quantised weights.
 func vnniProducts() map[gguf.Type]*MatMul {
 	products := map[gguf.Type]*MatMul{}
-	block32 := func(typ gguf.Type, offset uint32, mv matVecAsm, panel func(dst, w *byte, row, blocks int)) {
-		act, rowBytes, packedBytes := gguf.Q8_0, 96, 576
+	block32 := func(typ gguf.Type, offset, upper uint32, mv matVecAsm, panel func(dst, w *byte, row, blocks int)) {
+		act, rowBytes, packedBytes := gguf.Q8_0, 80, 576
 		row, pack, tile, finish := rowQ8_0VNNI, packQ8_0VNNI, tileQ8_0VNNI, finishQ8_0VNNI
 		if offset == 0 {
-			act, rowBytes, packedBytes = gguf.Q8_1, 64, 320
+			act, rowBytes, packedBytes = gguf.Q8_1, 68, 320
 			row, pack, tile, finish = rowQ8_1VNNI, packQ8_1VNNI, tileQ8_1VNNI, finishQ8_1VNNI
 		}
-		offset *= 0x01010101 // in four bytes
+		upper *= offset * 0x01010101 // in four bytes
+		offset *= 0x01010101
 		products[typ] = matMulOf(&prepared{
 			elements: 32, wBytes: typ.RowBytes(32), aBytes: act.RowBytes(32), rowBytes: rowBytes, mul: mv,
-			row: func(dst, act *byte, blocks int) { row(dst, act, offset, blocks) },
+			row: func(dst, act *byte, blocks int) { row(dst, act, offset, upper, blocks) },
 		}, &tiled{
 			elements: 32, part: 40, wBytes: typ.RowBytes(32), aBytes: act.RowBytes(32),
 			panelBytes: 320, packedBytes: packedBytes, accBytes: 1280,
@@ -68,11 +69,12 @@ func vnniProducts() map[gguf.Type]*MatMul {
 			panel: panel, tile: tile, finish: finish,
 		})
 	}
-	block32(gguf.Q4_0, 8, matVecQ4_0VNNI, panelQ4_0VNNI)
-	block32(gguf.Q4_1, 0, matVecQ4_1VNNI, panelQ4_1VNNI)
-	block32(gguf.Q5_0, 16, matVecQ5_0VNNI, panelQ5_0VNNI)
-	block32(gguf.Q5_1, 0, matVecQ5_1VNNI, panelQ5_1VNNI)
-	block32(gguf.Q8_0, 128, matVecQ8_0VNNI, panelQ8_0VNNI)
+	// A single row's kernel may have upper lanes that are larger.
+	block32(gguf.Q4_0, 8, 16, matVecQ4_0VNNI, panelQ4_0VNNI)
+	block32(gguf.Q4_1, 0, 16, matVecQ4_1VNNI, panelQ4_1VNNI)
+	block32(gguf.Q5_0, 16, 1, matVecQ5_0VNNI, panelQ5_0VNNI)
+	block32(gguf.Q5_1, 0, 1, matVecQ5_1VNNI, panelQ5_1VNNI)
+	block32(gguf.Q8_0, 128, 1, matVecQ8_0VNNI, panelQ8_0VNNI)
 	blockK := func(typ gguf.Type, panelBytes, packedBytes int, mv matVecAsm, pack func(dst, act0, act1 *byte, pair, blocks int),
 		panel func(dst, w *byte, row, blocks int), tile tileAsm, finish func(dst *float32, dstStride int, acc *float32)) {
 		size := gguf.Q8_K.RowBytes(256)

@@ -14,15 +14,17 @@ func packQ8_0VNNI(dst *byte, act0 *byte, act1 *byte, pair int, offset uint32, bl
 //go:noescape
 func packQ8_1VNNI(dst *byte, act0 *byte, act1 *byte, pair int, offset uint32, blocks int)
 
-// rowQ8_0VNNI writes the 96*blocks bytes that matVec reads of a Q8_0 row, offset (four bytes of it) being what weight quants are too large by.
+// rowQ8_0VNNI writes the 80*blocks bytes that matVec reads of a Q8_0 row.
+// low and high, four bytes each, are what weight quants of the lower and upper lanes are too large by.
 //
 //go:noescape
-func rowQ8_0VNNI(dst *byte, act *byte, offset uint32, blocks int)
+func rowQ8_0VNNI(dst *byte, act *byte, low uint32, high uint32, blocks int)
 
-// rowQ8_1VNNI writes the 64*blocks bytes that matVec reads of a Q8_1 row, offset (four bytes of it) being what weight quants are too large by.
+// rowQ8_1VNNI writes the 68*blocks bytes that matVec reads of a Q8_1 row.
+// low and high, four bytes each, are what weight quants of the lower and upper lanes are too large by.
 //
 //go:noescape
-func rowQ8_1VNNI(dst *byte, act *byte, offset uint32, blocks int)
+func rowQ8_1VNNI(dst *byte, act *byte, low uint32, high uint32, blocks int)
 
 // tileQ8_0VNNI adds the products of blocks of a panel with those of packed Q8_0 rows to a tile's accumulators,
 // or with first = 1 to zeros. It prefetches lines of 64 bytes from next on.

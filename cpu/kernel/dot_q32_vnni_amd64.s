@@ -94,60 +94,85 @@ end4:
 	VZEROUPPER
 	RET
 
-// func rowQ8_0VNNI(dst *byte, act *byte, offset uint32, blocks int)
+// func rowQ8_0VNNI(dst *byte, act *byte, low uint32, high uint32, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C
 TEXT ·rowQ8_0VNNI(SB), NOSPLIT, $0-32
 	MOVQ         dst+0(FP), AX
 	MOVQ         act+8(FP), CX
 	MOVQ         blocks+24(FP), DX
-	MOVL         offset+16(FP), BX
-	VPBROADCASTD BX, Y0
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
+	LEAQ         (AX)(BX*2), SI
+	ADDQ         AX, BX
+	MOVL         low+16(FP), DI
+	MOVL         high+20(FP), R8
+	VPBROADCASTD DI, Y0
+	VPBROADCASTD R8, Y1
+	VINSERTI128  $0x01, X1, Y0, Y0
 	TESTQ        DX, DX
 	JZ           end6
 
 vector5:
-	VMOVDQU   2(CX), Y1
-	VMOVDQU   Y1, (AX)
-	VCVTPH2PS (CX), X2
-	VPXORD    Y3, Y3, Y3
-	VPXORD    Y4, Y4, Y4
-	VPDPBUSD  Y1, Y0, Y3
-	VPSUBD    Y3, Y4, Y3
-	VMOVDQU   Y3, 32(AX)
-	VMOVSS    X2, 64(AX)
-	ADDQ      $0x60, AX
-	ADDQ      $0x22, CX
-	DECQ      DX
-	JNZ       vector5
+	VMOVDQU      2(CX), Y1
+	VMOVDQU      Y1, (AX)
+	VCVTPH2PS    (CX), X2
+	VPXORD       Y3, Y3, Y3
+	VPXORD       Y4, Y4, Y4
+	VPDPBUSD     Y1, Y0, Y3
+	VPSUBD       Y3, Y4, Y3
+	VMOVDQU      Y3, (BX)
+	VBROADCASTSS X2, X2
+	VMOVUPS      X2, (SI)
+	ADDQ         $0x10, SI
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, BX
+	ADDQ         $0x22, CX
+	DECQ         DX
+	JNZ          vector5
 
 end6:
 	VZEROUPPER
 	RET
 
-// func rowQ8_1VNNI(dst *byte, act *byte, offset uint32, blocks int)
-// Requires: AVX, AVX512F, AVX512VL, F16C
+// func rowQ8_1VNNI(dst *byte, act *byte, low uint32, high uint32, blocks int)
+// Requires: AVX, AVX2, F16C
 TEXT ·rowQ8_1VNNI(SB), NOSPLIT, $0-32
-	MOVQ         dst+0(FP), AX
-	MOVQ         act+8(FP), CX
-	MOVQ         blocks+24(FP), DX
-	MOVL         offset+16(FP), BX
-	VPBROADCASTD BX, Y0
-	TESTQ        DX, DX
-	JZ           end8
+	MOVQ    dst+0(FP), AX
+	MOVQ    act+8(FP), CX
+	MOVQ    blocks+24(FP), DX
+	MOVQ    DX, BX
+	SHLQ    $0x05, BX
+	LEAQ    (AX)(BX*2), SI
+	ADDQ    AX, BX
+	VMOVUPS one<>+0(SB), Y0
+	TESTQ   DX, DX
+	JZ      end8
 
 vector7:
-	VMOVDQU   4(CX), Y0
-	VMOVDQU   Y0, (AX)
-	VCVTPH2PS (CX), X0
-	VMOVLPS   X0, 32(AX)
-	ADDQ      $0x40, AX
-	ADDQ      $0x24, CX
-	DECQ      DX
-	JNZ       vector7
+	VMOVDQU      4(CX), Y1
+	VMOVDQU      Y1, (AX)
+	VCVTPH2PS    (CX), X2
+	VMOVSHDUP    X2, X1
+	VMOVSS       X1, (SI)
+	VBROADCASTSS X2, Y1
+	VBLENDPS     $0xaa, Y0, Y1, Y1
+	VMOVUPS      Y1, (BX)
+	ADDQ         $0x04, SI
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, BX
+	ADDQ         $0x24, CX
+	DECQ         DX
+	JNZ          vector7
 
 end8:
 	VZEROUPPER
 	RET
+
+DATA one<>+0(SB)/8, $0x3f8000003f800000
+DATA one<>+8(SB)/8, $0x3f8000003f800000
+DATA one<>+16(SB)/8, $0x3f8000003f800000
+DATA one<>+24(SB)/8, $0x3f8000003f800000
+GLOBL one<>(SB), RODATA|NOPTR, $32
 
 // func tileQ8_0VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512VNNI, MMX+
@@ -728,65 +753,273 @@ GLOBL minOrder<>(SB), RODATA|NOPTR, $64
 
 // func matVecQ4_0VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
-TEXT ·matVecQ4_0VNNI(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  w+8(FP), CX
-	MOVQ  stride+16(FP), DX
-	MOVQ  rows+24(FP), BX
-	MOVQ  act+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	TESTQ BX, BX
-	JZ    end22
+TEXT ·matVecQ4_0VNNI(SB), NOSPLIT, $184-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ act+32(FP), SI
+	MOVQ blocks+40(FP), R8
+	SHLQ $0x05, R8
+	LEAQ (SI)(R8*1), DI
+	LEAQ (SI)(R8*2), R8
+	LEAQ (DX)(DX*2), R9
+	LEAQ (SP), R9
+	ADDQ $0x38, R9
+	ANDQ $-64, R9
 
-vector21:
+rows22:
+	CMPQ   BX, $0x02
+	JLT    next23
 	VXORPS Y0, Y0, Y0
-	MOVQ   CX, R8
-	MOVQ   SI, R9
-	MOVQ   DI, R10
+	VXORPS Y1, Y1, Y1
+	MOVQ   CX, R10
+	LEAQ   1536(CX)(DX*1), R11
+	XORQ   R12, R12
+	MOVQ   blocks+40(FP), R13
+	SUBQ   $0x04, R13
+	JLT    tail25
 
-block23:
-	PREFETCHT0     1536(R8)
-	VBROADCASTI128 2(R8), Y1
-	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
-	VPAND          low4<>+0(SB), Y1, Y1
-	VMOVDQU        32(R9), Y2
-	VPDPBUSD       (R9), Y1, Y2
-	VCVTDQ2PS      Y2, Y2
-	VPBROADCASTW   (R8), X1
-	VCVTPH2PS      X1, Y1
-	VMULPS.BCST    64(R9), Y1, Y1
-	VFMADD231PS    Y2, Y1, Y0
-	ADDQ           $0x12, R8
-	ADDQ           $0x60, R9
-	DECQ           R10
-	JNZ            block23
-	VEXTRACTF128   $0x01, Y0, X1
-	VADDPS         X1, X0, X1
-	VUNPCKLPD      X1, X1, X0
-	VUNPCKHPD      X1, X1, X1
-	VADDPS         X1, X0, X0
-	VHADDPS        X0, X0, X0
-	VMOVSS         X0, (AX)
-	ADDQ           DX, CX
-	ADDQ           $0x04, AX
-	DECQ           BX
-	JNZ            vector21
+four24:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	PREFETCHT0       128(R11)
+	ADDQ             $0x00000090, R11
+	VMOVD            (R10), X2
+	VPINSRW          $0x01, (R10)(DX*1), X2, X2
+	VPINSRW          $0x04, 18(R10), X2, X2
+	VPINSRW          $0x05, 18(R10)(DX*1), X2, X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           (R8)(R12*4), Y2, Y2
+	VMOVUPS          Y2, (R9)
+	VMOVD            36(R10), X2
+	VPINSRW          $0x01, 36(R10)(DX*1), X2, X2
+	VPINSRW          $0x04, 54(R10), X2, X2
+	VPINSRW          $0x05, 54(R10)(DX*1), X2, X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           32(R8)(R12*4), Y2, Y2
+	VMOVUPS          Y2, 32(R9)
+	VMOVDQU          (SI)(R12*8), Y2
+	VMOVDQU          (DI)(R12*8), Y3
+	VBROADCASTI128   2(R10), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (R9), Y5, Y0
+	VBROADCASTI128   2(R10)(DX*1), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 4(R9), Y3, Y1
+	VMOVDQU          32(SI)(R12*8), Y2
+	VMOVDQU          32(DI)(R12*8), Y3
+	VBROADCASTI128   20(R10), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 16(R9), Y5, Y0
+	VBROADCASTI128   20(R10)(DX*1), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 20(R9), Y3, Y1
+	VMOVDQU          64(SI)(R12*8), Y2
+	VMOVDQU          64(DI)(R12*8), Y3
+	VBROADCASTI128   38(R10), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 32(R9), Y5, Y0
+	VBROADCASTI128   38(R10)(DX*1), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 36(R9), Y3, Y1
+	VMOVDQU          96(SI)(R12*8), Y2
+	VMOVDQU          96(DI)(R12*8), Y3
+	VBROADCASTI128   56(R10), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 48(R9), Y5, Y0
+	VBROADCASTI128   56(R10)(DX*1), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 52(R9), Y3, Y1
+	ADDQ             $0x48, R10
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, R13
+	JGE              four24
 
-end22:
+tail25:
+	ADDQ $0x04, R13
+	JZ   end27
+
+one26:
+	PREFETCHT0       (R11)
+	ADDQ             $0x24, R11
+	VMOVD            (R10), X2
+	VPINSRW          $0x01, (R10)(DX*1), X2, X2
+	VCVTPH2PS        X2, X2
+	VMULPS           (R8)(R12*4), X2, X2
+	VMOVUPS          X2, (R9)
+	VMOVDQU          (SI)(R12*8), Y2
+	VMOVDQU          (DI)(R12*8), Y3
+	VBROADCASTI128   2(R10), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (R9), Y5, Y0
+	VBROADCASTI128   2(R10)(DX*1), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 4(R9), Y3, Y1
+	ADDQ             $0x12, R10
+	ADDQ             $0x04, R12
+	DECQ             R13
+	JNZ              one26
+
+end27:
+	VEXTRACTF128 $0x01, Y0, X2
+	VFMADD231PS  sixteenth<>+0(SB), X2, X0
+	VEXTRACTF128 $0x01, Y1, X2
+	VFMADD231PS  sixteenth<>+0(SB), X2, X1
+	VUNPCKLPD    X1, X0, X2
+	VUNPCKHPD    X1, X0, X0
+	VADDPS       X0, X2, X2
+	VHADDPS      X2, X2, X0
+	VMOVLPS      X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, BX
+	JMP          rows22
+
+next23:
+rows28:
+	CMPQ   BX, $0x01
+	JLT    next29
+	VXORPS Y0, Y0, Y0
+	MOVQ   CX, R10
+	LEAQ   1536(CX)(DX*1), R11
+	XORQ   R12, R12
+	MOVQ   blocks+40(FP), R13
+	SUBQ   $0x04, R13
+	JLT    tail31
+
+four30:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	ADDQ             $0x48, R11
+	VMOVD            (R10), X1
+	VPINSRW          $0x04, 18(R10), X1, X1
+	VCVTPH2PS        X1, Y1
+	VMULPS           (R8)(R12*4), Y1, Y1
+	VMOVUPS          Y1, (R9)
+	VMOVD            36(R10), X1
+	VPINSRW          $0x04, 54(R10), X1, X1
+	VCVTPH2PS        X1, Y1
+	VMULPS           32(R8)(R12*4), Y1, Y1
+	VMOVUPS          Y1, 32(R9)
+	VMOVDQU          (SI)(R12*8), Y1
+	VMOVDQU          (DI)(R12*8), Y2
+	VBROADCASTI128   2(R10), Y3
+	VPAND            nibbles<>+0(SB), Y3, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST (R9), Y2, Y0
+	VMOVDQU          32(SI)(R12*8), Y1
+	VMOVDQU          32(DI)(R12*8), Y2
+	VBROADCASTI128   20(R10), Y3
+	VPAND            nibbles<>+0(SB), Y3, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST 16(R9), Y2, Y0
+	VMOVDQU          64(SI)(R12*8), Y1
+	VMOVDQU          64(DI)(R12*8), Y2
+	VBROADCASTI128   38(R10), Y3
+	VPAND            nibbles<>+0(SB), Y3, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST 32(R9), Y2, Y0
+	VMOVDQU          96(SI)(R12*8), Y1
+	VMOVDQU          96(DI)(R12*8), Y2
+	VBROADCASTI128   56(R10), Y3
+	VPAND            nibbles<>+0(SB), Y3, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST 48(R9), Y2, Y0
+	ADDQ             $0x48, R10
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, R13
+	JGE              four30
+
+tail31:
+	ADDQ $0x04, R13
+	JZ   end33
+
+one32:
+	PREFETCHT0       (R11)
+	ADDQ             $0x12, R11
+	VMOVD            (R10), X1
+	VCVTPH2PS        X1, X1
+	VMULPS           (R8)(R12*4), X1, X1
+	VMOVUPS          X1, (R9)
+	VMOVDQU          (SI)(R12*8), Y1
+	VMOVDQU          (DI)(R12*8), Y2
+	VBROADCASTI128   2(R10), Y3
+	VPAND            nibbles<>+0(SB), Y3, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST (R9), Y2, Y0
+	ADDQ             $0x12, R10
+	ADDQ             $0x04, R12
+	DECQ             R13
+	JNZ              one32
+
+end33:
+	VEXTRACTF128 $0x01, Y0, X1
+	VFMADD231PS  sixteenth<>+0(SB), X1, X0
+	VUNPCKLPD    X0, X0, X1
+	VUNPCKHPD    X0, X0, X0
+	VADDPS       X0, X1, X1
+	VHADDPS      X1, X1, X0
+	VMOVSS       X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, BX
+	JMP          rows28
+
+next29:
 	VZEROUPPER
 	RET
 
-DATA nibbleShift<>+0(SB)/8, $0x0000000000000000
-DATA nibbleShift<>+8(SB)/8, $0x0000000000000000
-DATA nibbleShift<>+16(SB)/8, $0x0000000400000004
-DATA nibbleShift<>+24(SB)/8, $0x0000000400000004
-GLOBL nibbleShift<>(SB), RODATA|NOPTR, $32
+DATA nibbles<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA nibbles<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA nibbles<>+16(SB)/8, $0xf0f0f0f0f0f0f0f0
+DATA nibbles<>+24(SB)/8, $0xf0f0f0f0f0f0f0f0
+GLOBL nibbles<>(SB), RODATA|NOPTR, $32
 
-DATA low4<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA low4<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA low4<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA low4<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
-GLOBL low4<>(SB), RODATA|NOPTR, $32
+DATA sixteenth<>+0(SB)/8, $0x3d8000003d800000
+DATA sixteenth<>+8(SB)/8, $0x3d8000003d800000
+GLOBL sixteenth<>(SB), RODATA|NOPTR, $16
 
 // func panelQ4_0VNNI(dst *byte, w *byte, row int, blocks int)
 // Requires: AVX, AVX2, AVX512F, F16C
@@ -800,9 +1033,9 @@ TEXT ·panelQ4_0VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end25
+	JZ        end35
 
-vector24:
+vector34:
 	VBROADCASTI128 2(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -815,9 +1048,9 @@ vector24:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x12, CX
 	DECQ           BX
-	JNZ            vector24
+	JNZ            vector34
 
-end25:
+end35:
 	VZEROUPPER
 	RET
 
@@ -831,58 +1064,304 @@ DATA doubled<>+48(SB)/8, $0x0000000600000006
 DATA doubled<>+56(SB)/8, $0x0000000700000007
 GLOBL doubled<>(SB), RODATA|NOPTR, $64
 
+DATA nibbleShift<>+0(SB)/8, $0x0000000000000000
+DATA nibbleShift<>+8(SB)/8, $0x0000000000000000
+DATA nibbleShift<>+16(SB)/8, $0x0000000400000004
+DATA nibbleShift<>+24(SB)/8, $0x0000000400000004
+GLOBL nibbleShift<>(SB), RODATA|NOPTR, $32
+
+DATA low4<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA low4<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA low4<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA low4<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
+GLOBL low4<>(SB), RODATA|NOPTR, $32
+
 // func matVecQ4_1VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, AVX512VNNI, F16C, FMA3, MMX+
-TEXT ·matVecQ4_1VNNI(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  w+8(FP), CX
-	MOVQ  stride+16(FP), DX
-	MOVQ  rows+24(FP), BX
-	MOVQ  act+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	TESTQ BX, BX
-	JZ    end27
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·matVecQ4_1VNNI(SB), NOSPLIT, $184-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ act+32(FP), SI
+	MOVQ blocks+40(FP), R8
+	SHLQ $0x05, R8
+	LEAQ (SI)(R8*1), DI
+	LEAQ (SI)(R8*2), R8
+	LEAQ (DX)(DX*2), R9
+	LEAQ (SP), R9
+	ADDQ $0x38, R9
+	ANDQ $-64, R9
 
-vector26:
+rows37:
+	CMPQ   BX, $0x02
+	JLT    next38
 	VXORPS Y0, Y0, Y0
-	VXORPS X1, X1, X1
-	MOVQ   CX, R8
-	MOVQ   SI, R9
-	MOVQ   DI, R10
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   CX, R10
+	LEAQ   1536(CX)(DX*1), R11
+	XORQ   R12, R12
+	MOVQ   blocks+40(FP), R13
+	SUBQ   $0x04, R13
+	JLT    tail40
 
-block28:
-	PREFETCHT0     1536(R8)
-	VBROADCASTI128 4(R8), Y2
-	VPSRLVD        nibbleShift<>+0(SB), Y2, Y2
-	VPAND          low4<>+0(SB), Y2, Y2
-	VPXOR          Y3, Y3, Y3
-	VPDPBUSD       (R9), Y2, Y3
-	VCVTDQ2PS      Y3, Y3
-	VMOVSD         32(R9), X4
-	VCVTPH2PS      (R8), X2
-	VFMADD231PS    X4, X2, X1
-	VMULPS         X4, X2, X2
-	VBROADCASTSS   X2, Y2
-	VFMADD231PS    Y3, Y2, Y0
-	ADDQ           $0x14, R8
-	ADDQ           $0x40, R9
-	DECQ           R10
-	JNZ            block28
-	VEXTRACTF128   $0x01, Y0, X2
-	VADDPS         X2, X0, X2
-	VUNPCKLPD      X2, X2, X0
-	VUNPCKHPD      X2, X2, X2
-	VADDPS         X2, X0, X0
-	VHADDPS        X0, X0, X0
-	VMOVSHDUP      X1, X1
-	VADDSS         X1, X0, X0
-	VMOVSS         X0, (AX)
-	ADDQ           DX, CX
-	ADDQ           $0x04, AX
-	DECQ           BX
-	JNZ            vector26
+four39:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	PREFETCHT0       128(R11)
+	ADDQ             $0x000000a0, R11
+	VMOVD            (R10), X3
+	VPINSRD          $0x01, (R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           (DI)(R12*8), Y3, Y3
+	VMOVUPS          Y3, (R9)
+	VMOVD            20(R10), X3
+	VPINSRD          $0x01, 20(R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           32(DI)(R12*8), Y3, Y3
+	VMOVUPS          Y3, 32(R9)
+	VMOVD            40(R10), X3
+	VPINSRD          $0x01, 40(R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           64(DI)(R12*8), Y3, Y3
+	VMOVUPS          Y3, 64(R9)
+	VMOVD            60(R10), X3
+	VPINSRD          $0x01, 60(R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           96(DI)(R12*8), Y3, Y3
+	VMOVUPS          Y3, 96(R9)
+	VMOVDQU          (SI)(R12*8), Y3
+	VBROADCASTSS     (R8)(R12*1), Y4
+	VBROADCASTI128   4(R10), Y5
+	VPAND            nibbles<>+0(SB), Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST (R9), Y6, Y0
+	VBROADCASTI128   4(R10)(DX*1), Y5
+	VPAND            nibbles<>+0(SB), Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 8(R9), Y6, Y1
+	VFMADD231PS      (R9), Y4, Y2
+	VMOVDQU          32(SI)(R12*8), Y3
+	VBROADCASTSS     4(R8)(R12*1), Y4
+	VBROADCASTI128   24(R10), Y5
+	VPAND            nibbles<>+0(SB), Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 32(R9), Y6, Y0
+	VBROADCASTI128   24(R10)(DX*1), Y5
+	VPAND            nibbles<>+0(SB), Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 40(R9), Y6, Y1
+	VFMADD231PS      32(R9), Y4, Y2
+	VMOVDQU          64(SI)(R12*8), Y3
+	VBROADCASTSS     8(R8)(R12*1), Y4
+	VBROADCASTI128   44(R10), Y5
+	VPAND            nibbles<>+0(SB), Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 64(R9), Y6, Y0
+	VBROADCASTI128   44(R10)(DX*1), Y5
+	VPAND            nibbles<>+0(SB), Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 72(R9), Y6, Y1
+	VFMADD231PS      64(R9), Y4, Y2
+	VMOVDQU          96(SI)(R12*8), Y3
+	VBROADCASTSS     12(R8)(R12*1), Y4
+	VBROADCASTI128   64(R10), Y5
+	VPAND            nibbles<>+0(SB), Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 96(R9), Y6, Y0
+	VBROADCASTI128   64(R10)(DX*1), Y5
+	VPAND            nibbles<>+0(SB), Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 104(R9), Y6, Y1
+	VFMADD231PS      96(R9), Y4, Y2
+	ADDQ             $0x50, R10
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, R13
+	JGE              four39
 
-end27:
+tail40:
+	ADDQ $0x04, R13
+	JZ   end42
+
+one41:
+	PREFETCHT0       (R11)
+	ADDQ             $0x28, R11
+	VMOVD            (R10), X3
+	VPINSRD          $0x01, (R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           (DI)(R12*8), Y3, Y3
+	VMOVUPS          Y3, (R9)
+	VMOVDQU          (SI)(R12*8), Y3
+	VBROADCASTSS     (R8)(R12*1), Y4
+	VBROADCASTI128   4(R10), Y5
+	VPAND            nibbles<>+0(SB), Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST (R9), Y6, Y0
+	VBROADCASTI128   4(R10)(DX*1), Y5
+	VPAND            nibbles<>+0(SB), Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 8(R9), Y6, Y1
+	VFMADD231PS      (R9), Y4, Y2
+	ADDQ             $0x14, R10
+	ADDQ             $0x04, R12
+	DECQ             R13
+	JNZ              one41
+
+end42:
+	VEXTRACTF128 $0x01, Y0, X3
+	VFMADD231PS  sixteenth<>+0(SB), X3, X0
+	VEXTRACTF128 $0x01, Y1, X3
+	VFMADD231PS  sixteenth<>+0(SB), X3, X1
+	VUNPCKLPD    X1, X0, X3
+	VUNPCKHPD    X1, X0, X0
+	VADDPS       X0, X3, X3
+	VHADDPS      X3, X3, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VSHUFPS      $0xdd, X1, X2, X1
+	VADDPS       X1, X0, X0
+	VMOVLPS      X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, BX
+	JMP          rows37
+
+next38:
+rows43:
+	CMPQ   BX, $0x01
+	JLT    next44
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   CX, R10
+	LEAQ   1536(CX)(DX*1), R11
+	XORQ   R12, R12
+	MOVQ   blocks+40(FP), R13
+	SUBQ   $0x04, R13
+	JLT    tail46
+
+four45:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	ADDQ             $0x50, R11
+	VMOVD            (R10), X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           (DI)(R12*8), Y2, Y2
+	VMOVUPS          Y2, (R9)
+	VMOVD            20(R10), X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           32(DI)(R12*8), Y2, Y2
+	VMOVUPS          Y2, 32(R9)
+	VMOVD            40(R10), X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           64(DI)(R12*8), Y2, Y2
+	VMOVUPS          Y2, 64(R9)
+	VMOVD            60(R10), X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           96(DI)(R12*8), Y2, Y2
+	VMOVUPS          Y2, 96(R9)
+	VMOVDQU          (SI)(R12*8), Y2
+	VBROADCASTSS     (R8)(R12*1), Y3
+	VBROADCASTI128   4(R10), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VPXOR            Y5, Y5, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (R9), Y5, Y0
+	VFMADD231PS      (R9), Y3, Y1
+	VMOVDQU          32(SI)(R12*8), Y2
+	VBROADCASTSS     4(R8)(R12*1), Y3
+	VBROADCASTI128   24(R10), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VPXOR            Y5, Y5, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 32(R9), Y5, Y0
+	VFMADD231PS      32(R9), Y3, Y1
+	VMOVDQU          64(SI)(R12*8), Y2
+	VBROADCASTSS     8(R8)(R12*1), Y3
+	VBROADCASTI128   44(R10), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VPXOR            Y5, Y5, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 64(R9), Y5, Y0
+	VFMADD231PS      64(R9), Y3, Y1
+	VMOVDQU          96(SI)(R12*8), Y2
+	VBROADCASTSS     12(R8)(R12*1), Y3
+	VBROADCASTI128   64(R10), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VPXOR            Y5, Y5, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 96(R9), Y5, Y0
+	VFMADD231PS      96(R9), Y3, Y1
+	ADDQ             $0x50, R10
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, R13
+	JGE              four45
+
+tail46:
+	ADDQ $0x04, R13
+	JZ   end48
+
+one47:
+	PREFETCHT0       (R11)
+	ADDQ             $0x14, R11
+	VMOVD            (R10), X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           (DI)(R12*8), Y2, Y2
+	VMOVUPS          Y2, (R9)
+	VMOVDQU          (SI)(R12*8), Y2
+	VBROADCASTSS     (R8)(R12*1), Y3
+	VBROADCASTI128   4(R10), Y4
+	VPAND            nibbles<>+0(SB), Y4, Y4
+	VPXOR            Y5, Y5, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (R9), Y5, Y0
+	VFMADD231PS      (R9), Y3, Y1
+	ADDQ             $0x14, R10
+	ADDQ             $0x04, R12
+	DECQ             R13
+	JNZ              one47
+
+end48:
+	VEXTRACTF128 $0x01, Y0, X2
+	VFMADD231PS  sixteenth<>+0(SB), X2, X0
+	VUNPCKLPD    X0, X0, X2
+	VUNPCKHPD    X0, X0, X0
+	VADDPS       X0, X2, X2
+	VHADDPS      X2, X2, X0
+	VMOVSHDUP    X1, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, BX
+	JMP          rows43
+
+next44:
 	VZEROUPPER
 	RET
 
@@ -898,9 +1377,9 @@ TEXT ·panelQ4_1VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end30
+	JZ        end50
 
-vector29:
+vector49:
 	VBROADCASTI128 4(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -914,61 +1393,314 @@ vector29:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x14, CX
 	DECQ           BX
-	JNZ            vector29
+	JNZ            vector49
 
-end30:
+end50:
 	VZEROUPPER
 	RET
 
 // func matVecQ5_0VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
-TEXT ·matVecQ5_0VNNI(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  w+8(FP), CX
-	MOVQ  stride+16(FP), DX
-	MOVQ  rows+24(FP), BX
-	MOVQ  act+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	TESTQ BX, BX
-	JZ    end32
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
+TEXT ·matVecQ5_0VNNI(SB), NOSPLIT, $184-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ act+32(FP), SI
+	MOVQ blocks+40(FP), R8
+	SHLQ $0x05, R8
+	LEAQ (SI)(R8*1), DI
+	LEAQ (SI)(R8*2), R8
+	LEAQ (DX)(DX*2), R9
+	LEAQ (SP), R9
+	ADDQ $0x38, R9
+	ANDQ $-64, R9
 
-vector31:
+rows52:
+	CMPQ   BX, $0x02
+	JLT    next53
 	VXORPS Y0, Y0, Y0
-	MOVQ   CX, R8
-	MOVQ   SI, R9
-	MOVQ   DI, R10
+	VXORPS Y1, Y1, Y1
+	MOVQ   CX, R10
+	LEAQ   1536(CX)(DX*1), R11
+	XORQ   R12, R12
+	MOVQ   blocks+40(FP), R13
+	SUBQ   $0x04, R13
+	JLT    tail55
 
-block33:
-	PREFETCHT0     1536(R8)
-	VBROADCASTI128 6(R8), Y1
-	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
-	VPAND          low4<>+0(SB), Y1, Y1
-	KMOVD          2(R8), K1
-	VPADDB         bit4<>+0(SB), Y1, K1, Y1
-	VMOVDQU        32(R9), Y2
-	VPDPBUSD       (R9), Y1, Y2
-	VCVTDQ2PS      Y2, Y2
-	VPBROADCASTW   (R8), X1
-	VCVTPH2PS      X1, Y1
-	VMULPS.BCST    64(R9), Y1, Y1
-	VFMADD231PS    Y2, Y1, Y0
-	ADDQ           $0x16, R8
-	ADDQ           $0x60, R9
-	DECQ           R10
-	JNZ            block33
-	VEXTRACTF128   $0x01, Y0, X1
-	VADDPS         X1, X0, X1
-	VUNPCKLPD      X1, X1, X0
-	VUNPCKHPD      X1, X1, X1
-	VADDPS         X1, X0, X0
-	VHADDPS        X0, X0, X0
-	VMOVSS         X0, (AX)
-	ADDQ           DX, CX
-	ADDQ           $0x04, AX
-	DECQ           BX
-	JNZ            vector31
+four54:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	PREFETCHT0       128(R11)
+	ADDQ             $0x000000b0, R11
+	VMOVD            (R10), X2
+	VPINSRW          $0x01, (R10)(DX*1), X2, X2
+	VPINSRW          $0x04, 22(R10), X2, X2
+	VPINSRW          $0x05, 22(R10)(DX*1), X2, X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           (R8)(R12*4), Y2, Y2
+	VMOVUPS          Y2, (R9)
+	VMOVD            44(R10), X2
+	VPINSRW          $0x01, 44(R10)(DX*1), X2, X2
+	VPINSRW          $0x04, 66(R10), X2, X2
+	VPINSRW          $0x05, 66(R10)(DX*1), X2, X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           32(R8)(R12*4), Y2, Y2
+	VMOVUPS          Y2, 32(R9)
+	VMOVDQU          (SI)(R12*8), Y2
+	VMOVDQU          (DI)(R12*8), Y3
+	VBROADCASTI128   6(R10), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            2(R10), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (R9), Y5, Y0
+	VBROADCASTI128   6(R10)(DX*1), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            2(R10)(DX*1), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 4(R9), Y3, Y1
+	VMOVDQU          32(SI)(R12*8), Y2
+	VMOVDQU          32(DI)(R12*8), Y3
+	VBROADCASTI128   28(R10), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            24(R10), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 16(R9), Y5, Y0
+	VBROADCASTI128   28(R10)(DX*1), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            24(R10)(DX*1), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 20(R9), Y3, Y1
+	VMOVDQU          64(SI)(R12*8), Y2
+	VMOVDQU          64(DI)(R12*8), Y3
+	VBROADCASTI128   50(R10), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            46(R10), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 32(R9), Y5, Y0
+	VBROADCASTI128   50(R10)(DX*1), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            46(R10)(DX*1), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 36(R9), Y3, Y1
+	VMOVDQU          96(SI)(R12*8), Y2
+	VMOVDQU          96(DI)(R12*8), Y3
+	VBROADCASTI128   72(R10), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            68(R10), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 48(R9), Y5, Y0
+	VBROADCASTI128   72(R10)(DX*1), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            68(R10)(DX*1), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 52(R9), Y3, Y1
+	ADDQ             $0x58, R10
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, R13
+	JGE              four54
 
-end32:
+tail55:
+	ADDQ $0x04, R13
+	JZ   end57
+
+one56:
+	PREFETCHT0       (R11)
+	ADDQ             $0x2c, R11
+	VMOVD            (R10), X2
+	VPINSRW          $0x01, (R10)(DX*1), X2, X2
+	VCVTPH2PS        X2, X2
+	VMULPS           (R8)(R12*4), X2, X2
+	VMOVUPS          X2, (R9)
+	VMOVDQU          (SI)(R12*8), Y2
+	VMOVDQU          (DI)(R12*8), Y3
+	VBROADCASTI128   6(R10), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            2(R10), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (R9), Y5, Y0
+	VBROADCASTI128   6(R10)(DX*1), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            2(R10)(DX*1), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 4(R9), Y3, Y1
+	ADDQ             $0x16, R10
+	ADDQ             $0x04, R12
+	DECQ             R13
+	JNZ              one56
+
+end57:
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X2
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VUNPCKLPD    X0, X2, X1
+	VUNPCKHPD    X0, X2, X0
+	VADDPS       X0, X1, X1
+	VHADDPS      X1, X1, X0
+	VMOVLPS      X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, BX
+	JMP          rows52
+
+next53:
+rows58:
+	CMPQ   BX, $0x01
+	JLT    next59
+	VXORPS Y0, Y0, Y0
+	MOVQ   CX, R10
+	LEAQ   1536(CX)(DX*1), R11
+	XORQ   R12, R12
+	MOVQ   blocks+40(FP), R13
+	SUBQ   $0x04, R13
+	JLT    tail61
+
+four60:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	ADDQ             $0x58, R11
+	VMOVD            (R10), X1
+	VPINSRW          $0x04, 22(R10), X1, X1
+	VCVTPH2PS        X1, Y1
+	VMULPS           (R8)(R12*4), Y1, Y1
+	VMOVUPS          Y1, (R9)
+	VMOVD            44(R10), X1
+	VPINSRW          $0x04, 66(R10), X1, X1
+	VCVTPH2PS        X1, Y1
+	VMULPS           32(R8)(R12*4), Y1, Y1
+	VMOVUPS          Y1, 32(R9)
+	VMOVDQU          (SI)(R12*8), Y1
+	VMOVDQU          (DI)(R12*8), Y2
+	VBROADCASTI128   6(R10), Y3
+	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
+	VPAND            low4<>+0(SB), Y3, Y3
+	KMOVD            2(R10), K1
+	VPADDB           bit4<>+0(SB), Y3, K1, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST (R9), Y2, Y0
+	VMOVDQU          32(SI)(R12*8), Y1
+	VMOVDQU          32(DI)(R12*8), Y2
+	VBROADCASTI128   28(R10), Y3
+	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
+	VPAND            low4<>+0(SB), Y3, Y3
+	KMOVD            24(R10), K1
+	VPADDB           bit4<>+0(SB), Y3, K1, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST 16(R9), Y2, Y0
+	VMOVDQU          64(SI)(R12*8), Y1
+	VMOVDQU          64(DI)(R12*8), Y2
+	VBROADCASTI128   50(R10), Y3
+	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
+	VPAND            low4<>+0(SB), Y3, Y3
+	KMOVD            46(R10), K1
+	VPADDB           bit4<>+0(SB), Y3, K1, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST 32(R9), Y2, Y0
+	VMOVDQU          96(SI)(R12*8), Y1
+	VMOVDQU          96(DI)(R12*8), Y2
+	VBROADCASTI128   72(R10), Y3
+	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
+	VPAND            low4<>+0(SB), Y3, Y3
+	KMOVD            68(R10), K1
+	VPADDB           bit4<>+0(SB), Y3, K1, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST 48(R9), Y2, Y0
+	ADDQ             $0x58, R10
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, R13
+	JGE              four60
+
+tail61:
+	ADDQ $0x04, R13
+	JZ   end63
+
+one62:
+	PREFETCHT0       (R11)
+	ADDQ             $0x16, R11
+	VMOVD            (R10), X1
+	VCVTPH2PS        X1, X1
+	VMULPS           (R8)(R12*4), X1, X1
+	VMOVUPS          X1, (R9)
+	VMOVDQU          (SI)(R12*8), Y1
+	VMOVDQU          (DI)(R12*8), Y2
+	VBROADCASTI128   6(R10), Y3
+	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
+	VPAND            low4<>+0(SB), Y3, Y3
+	KMOVD            2(R10), K1
+	VPADDB           bit4<>+0(SB), Y3, K1, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST (R9), Y2, Y0
+	ADDQ             $0x16, R10
+	ADDQ             $0x04, R12
+	DECQ             R13
+	JNZ              one62
+
+end63:
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VUNPCKLPD    X1, X1, X0
+	VUNPCKHPD    X1, X1, X1
+	VADDPS       X1, X0, X0
+	VHADDPS      X0, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, BX
+	JMP          rows58
+
+next59:
 	VZEROUPPER
 	RET
 
@@ -990,9 +1722,9 @@ TEXT ·panelQ5_0VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end35
+	JZ        end65
 
-vector34:
+vector64:
 	VBROADCASTI128 6(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -1007,66 +1739,343 @@ vector34:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x16, CX
 	DECQ           BX
-	JNZ            vector34
+	JNZ            vector64
 
-end35:
+end65:
 	VZEROUPPER
 	RET
 
 // func matVecQ5_1VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, AVX512BW, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
-TEXT ·matVecQ5_1VNNI(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  w+8(FP), CX
-	MOVQ  stride+16(FP), DX
-	MOVQ  rows+24(FP), BX
-	MOVQ  act+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	TESTQ BX, BX
-	JZ    end37
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·matVecQ5_1VNNI(SB), NOSPLIT, $184-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ act+32(FP), SI
+	MOVQ blocks+40(FP), R8
+	SHLQ $0x05, R8
+	LEAQ (SI)(R8*1), DI
+	LEAQ (SI)(R8*2), R8
+	LEAQ (DX)(DX*2), R9
+	LEAQ (SP), R9
+	ADDQ $0x38, R9
+	ANDQ $-64, R9
 
-vector36:
+rows67:
+	CMPQ   BX, $0x02
+	JLT    next68
 	VXORPS Y0, Y0, Y0
-	VXORPS X1, X1, X1
-	MOVQ   CX, R8
-	MOVQ   SI, R9
-	MOVQ   DI, R10
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   CX, R10
+	LEAQ   1536(CX)(DX*1), R11
+	XORQ   R12, R12
+	MOVQ   blocks+40(FP), R13
+	SUBQ   $0x04, R13
+	JLT    tail70
 
-block38:
-	PREFETCHT0     1536(R8)
-	VBROADCASTI128 8(R8), Y2
-	VPSRLVD        nibbleShift<>+0(SB), Y2, Y2
-	VPAND          low4<>+0(SB), Y2, Y2
-	KMOVD          4(R8), K1
-	VPADDB         bit4<>+0(SB), Y2, K1, Y2
-	VPXOR          Y3, Y3, Y3
-	VPDPBUSD       (R9), Y2, Y3
-	VCVTDQ2PS      Y3, Y3
-	VMOVSD         32(R9), X4
-	VCVTPH2PS      (R8), X2
-	VFMADD231PS    X4, X2, X1
-	VMULPS         X4, X2, X2
-	VBROADCASTSS   X2, Y2
-	VFMADD231PS    Y3, Y2, Y0
-	ADDQ           $0x18, R8
-	ADDQ           $0x40, R9
-	DECQ           R10
-	JNZ            block38
-	VEXTRACTF128   $0x01, Y0, X2
-	VADDPS         X2, X0, X2
-	VUNPCKLPD      X2, X2, X0
-	VUNPCKHPD      X2, X2, X2
-	VADDPS         X2, X0, X0
-	VHADDPS        X0, X0, X0
-	VMOVSHDUP      X1, X1
-	VADDSS         X1, X0, X0
-	VMOVSS         X0, (AX)
-	ADDQ           DX, CX
-	ADDQ           $0x04, AX
-	DECQ           BX
-	JNZ            vector36
+four69:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	PREFETCHT0       128(R11)
+	ADDQ             $0x000000c0, R11
+	VMOVD            (R10), X3
+	VPINSRD          $0x01, (R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           (DI)(R12*8), Y3, Y3
+	VMOVUPS          Y3, (R9)
+	VMOVD            24(R10), X3
+	VPINSRD          $0x01, 24(R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           32(DI)(R12*8), Y3, Y3
+	VMOVUPS          Y3, 32(R9)
+	VMOVD            48(R10), X3
+	VPINSRD          $0x01, 48(R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           64(DI)(R12*8), Y3, Y3
+	VMOVUPS          Y3, 64(R9)
+	VMOVD            72(R10), X3
+	VPINSRD          $0x01, 72(R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           96(DI)(R12*8), Y3, Y3
+	VMOVUPS          Y3, 96(R9)
+	VMOVDQU          (SI)(R12*8), Y3
+	VBROADCASTSS     (R8)(R12*1), Y4
+	VBROADCASTI128   8(R10), Y5
+	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
+	VPAND            low4<>+0(SB), Y5, Y5
+	KMOVD            4(R10), K1
+	VPADDB           bit4<>+0(SB), Y5, K1, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST (R9), Y6, Y0
+	VBROADCASTI128   8(R10)(DX*1), Y5
+	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
+	VPAND            low4<>+0(SB), Y5, Y5
+	KMOVD            4(R10)(DX*1), K1
+	VPADDB           bit4<>+0(SB), Y5, K1, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 8(R9), Y6, Y1
+	VFMADD231PS      (R9), Y4, Y2
+	VMOVDQU          32(SI)(R12*8), Y3
+	VBROADCASTSS     4(R8)(R12*1), Y4
+	VBROADCASTI128   32(R10), Y5
+	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
+	VPAND            low4<>+0(SB), Y5, Y5
+	KMOVD            28(R10), K1
+	VPADDB           bit4<>+0(SB), Y5, K1, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 32(R9), Y6, Y0
+	VBROADCASTI128   32(R10)(DX*1), Y5
+	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
+	VPAND            low4<>+0(SB), Y5, Y5
+	KMOVD            28(R10)(DX*1), K1
+	VPADDB           bit4<>+0(SB), Y5, K1, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 40(R9), Y6, Y1
+	VFMADD231PS      32(R9), Y4, Y2
+	VMOVDQU          64(SI)(R12*8), Y3
+	VBROADCASTSS     8(R8)(R12*1), Y4
+	VBROADCASTI128   56(R10), Y5
+	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
+	VPAND            low4<>+0(SB), Y5, Y5
+	KMOVD            52(R10), K1
+	VPADDB           bit4<>+0(SB), Y5, K1, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 64(R9), Y6, Y0
+	VBROADCASTI128   56(R10)(DX*1), Y5
+	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
+	VPAND            low4<>+0(SB), Y5, Y5
+	KMOVD            52(R10)(DX*1), K1
+	VPADDB           bit4<>+0(SB), Y5, K1, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 72(R9), Y6, Y1
+	VFMADD231PS      64(R9), Y4, Y2
+	VMOVDQU          96(SI)(R12*8), Y3
+	VBROADCASTSS     12(R8)(R12*1), Y4
+	VBROADCASTI128   80(R10), Y5
+	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
+	VPAND            low4<>+0(SB), Y5, Y5
+	KMOVD            76(R10), K1
+	VPADDB           bit4<>+0(SB), Y5, K1, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 96(R9), Y6, Y0
+	VBROADCASTI128   80(R10)(DX*1), Y5
+	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
+	VPAND            low4<>+0(SB), Y5, Y5
+	KMOVD            76(R10)(DX*1), K1
+	VPADDB           bit4<>+0(SB), Y5, K1, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 104(R9), Y6, Y1
+	VFMADD231PS      96(R9), Y4, Y2
+	ADDQ             $0x60, R10
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, R13
+	JGE              four69
 
-end37:
+tail70:
+	ADDQ $0x04, R13
+	JZ   end72
+
+one71:
+	PREFETCHT0       (R11)
+	ADDQ             $0x30, R11
+	VMOVD            (R10), X3
+	VPINSRD          $0x01, (R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           (DI)(R12*8), Y3, Y3
+	VMOVUPS          Y3, (R9)
+	VMOVDQU          (SI)(R12*8), Y3
+	VBROADCASTSS     (R8)(R12*1), Y4
+	VBROADCASTI128   8(R10), Y5
+	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
+	VPAND            low4<>+0(SB), Y5, Y5
+	KMOVD            4(R10), K1
+	VPADDB           bit4<>+0(SB), Y5, K1, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST (R9), Y6, Y0
+	VBROADCASTI128   8(R10)(DX*1), Y5
+	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
+	VPAND            low4<>+0(SB), Y5, Y5
+	KMOVD            4(R10)(DX*1), K1
+	VPADDB           bit4<>+0(SB), Y5, K1, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 8(R9), Y6, Y1
+	VFMADD231PS      (R9), Y4, Y2
+	ADDQ             $0x18, R10
+	ADDQ             $0x04, R12
+	DECQ             R13
+	JNZ              one71
+
+end72:
+	VEXTRACTF128 $0x01, Y0, X3
+	VADDPS       X3, X0, X3
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VUNPCKLPD    X0, X3, X1
+	VUNPCKHPD    X0, X3, X0
+	VADDPS       X0, X1, X1
+	VHADDPS      X1, X1, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VSHUFPS      $0xdd, X1, X2, X1
+	VADDPS       X1, X0, X0
+	VMOVLPS      X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, BX
+	JMP          rows67
+
+next68:
+rows73:
+	CMPQ   BX, $0x01
+	JLT    next74
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   CX, R10
+	LEAQ   1536(CX)(DX*1), R11
+	XORQ   R12, R12
+	MOVQ   blocks+40(FP), R13
+	SUBQ   $0x04, R13
+	JLT    tail76
+
+four75:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	ADDQ             $0x60, R11
+	VMOVD            (R10), X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           (DI)(R12*8), Y2, Y2
+	VMOVUPS          Y2, (R9)
+	VMOVD            24(R10), X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           32(DI)(R12*8), Y2, Y2
+	VMOVUPS          Y2, 32(R9)
+	VMOVD            48(R10), X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           64(DI)(R12*8), Y2, Y2
+	VMOVUPS          Y2, 64(R9)
+	VMOVD            72(R10), X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           96(DI)(R12*8), Y2, Y2
+	VMOVUPS          Y2, 96(R9)
+	VMOVDQU          (SI)(R12*8), Y2
+	VBROADCASTSS     (R8)(R12*1), Y3
+	VBROADCASTI128   8(R10), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            4(R10), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VPXOR            Y5, Y5, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (R9), Y5, Y0
+	VFMADD231PS      (R9), Y3, Y1
+	VMOVDQU          32(SI)(R12*8), Y2
+	VBROADCASTSS     4(R8)(R12*1), Y3
+	VBROADCASTI128   32(R10), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            28(R10), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VPXOR            Y5, Y5, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 32(R9), Y5, Y0
+	VFMADD231PS      32(R9), Y3, Y1
+	VMOVDQU          64(SI)(R12*8), Y2
+	VBROADCASTSS     8(R8)(R12*1), Y3
+	VBROADCASTI128   56(R10), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            52(R10), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VPXOR            Y5, Y5, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 64(R9), Y5, Y0
+	VFMADD231PS      64(R9), Y3, Y1
+	VMOVDQU          96(SI)(R12*8), Y2
+	VBROADCASTSS     12(R8)(R12*1), Y3
+	VBROADCASTI128   80(R10), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            76(R10), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VPXOR            Y5, Y5, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 96(R9), Y5, Y0
+	VFMADD231PS      96(R9), Y3, Y1
+	ADDQ             $0x60, R10
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, R13
+	JGE              four75
+
+tail76:
+	ADDQ $0x04, R13
+	JZ   end78
+
+one77:
+	PREFETCHT0       (R11)
+	ADDQ             $0x18, R11
+	VMOVD            (R10), X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           (DI)(R12*8), Y2, Y2
+	VMOVUPS          Y2, (R9)
+	VMOVDQU          (SI)(R12*8), Y2
+	VBROADCASTSS     (R8)(R12*1), Y3
+	VBROADCASTI128   8(R10), Y4
+	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
+	VPAND            low4<>+0(SB), Y4, Y4
+	KMOVD            4(R10), K1
+	VPADDB           bit4<>+0(SB), Y4, K1, Y4
+	VPXOR            Y5, Y5, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (R9), Y5, Y0
+	VFMADD231PS      (R9), Y3, Y1
+	ADDQ             $0x18, R10
+	ADDQ             $0x04, R12
+	DECQ             R13
+	JNZ              one77
+
+end78:
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X2
+	VUNPCKLPD    X2, X2, X0
+	VUNPCKHPD    X2, X2, X2
+	VADDPS       X2, X0, X0
+	VHADDPS      X0, X0, X0
+	VMOVSHDUP    X1, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, BX
+	JMP          rows73
+
+next74:
 	VZEROUPPER
 	RET
 
@@ -1082,9 +2091,9 @@ TEXT ·panelQ5_1VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end40
+	JZ        end80
 
-vector39:
+vector79:
 	VBROADCASTI128 8(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -1100,45 +2109,260 @@ vector39:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x18, CX
 	DECQ           BX
-	JNZ            vector39
+	JNZ            vector79
 
-end40:
+end80:
 	VZEROUPPER
 	RET
 
 // func matVecQ8_0VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
-TEXT ·matVecQ8_0VNNI(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  w+8(FP), CX
-	MOVQ  stride+16(FP), DX
-	MOVQ  rows+24(FP), BX
-	MOVQ  act+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	TESTQ BX, BX
-	JZ    end42
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
+TEXT ·matVecQ8_0VNNI(SB), NOSPLIT, $184-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ act+32(FP), SI
+	MOVQ blocks+40(FP), R8
+	SHLQ $0x05, R8
+	LEAQ (SI)(R8*1), DI
+	LEAQ (SI)(R8*2), R8
+	LEAQ (DX)(DX*2), R9
+	LEAQ (SP), R9
+	ADDQ $0x38, R9
+	ANDQ $-64, R9
 
-vector41:
+rows82:
+	CMPQ   BX, $0x02
+	JLT    next83
 	VXORPS Y0, Y0, Y0
-	MOVQ   CX, R8
-	MOVQ   SI, R9
-	MOVQ   DI, R10
+	VXORPS Y1, Y1, Y1
+	MOVQ   CX, R10
+	LEAQ   1536(CX)(DX*1), R11
+	XORQ   R12, R12
+	MOVQ   blocks+40(FP), R13
+	SUBQ   $0x04, R13
+	JLT    tail85
 
-block43:
-	PREFETCHT0   1536(R8)
-	VMOVDQU      2(R8), Y1
-	VPXOR        bit7<>+0(SB), Y1, Y1
-	VMOVDQU      32(R9), Y2
-	VPDPBUSD     (R9), Y1, Y2
-	VCVTDQ2PS    Y2, Y2
-	VPBROADCASTW (R8), X1
-	VCVTPH2PS    X1, Y1
-	VMULPS.BCST  64(R9), Y1, Y1
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         $0x22, R8
-	ADDQ         $0x60, R9
-	DECQ         R10
-	JNZ          block43
+four84:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	PREFETCHT0       128(R11)
+	PREFETCHT0       192(R11)
+	PREFETCHT0       256(R11)
+	ADDQ             $0x00000110, R11
+	VMOVD            (R10), X2
+	VPINSRW          $0x01, (R10)(DX*1), X2, X2
+	VPINSRW          $0x04, 34(R10), X2, X2
+	VPINSRW          $0x05, 34(R10)(DX*1), X2, X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           (R8)(R12*4), Y2, Y2
+	VMOVUPS          Y2, (R9)
+	VMOVD            68(R10), X2
+	VPINSRW          $0x01, 68(R10)(DX*1), X2, X2
+	VPINSRW          $0x04, 102(R10), X2, X2
+	VPINSRW          $0x05, 102(R10)(DX*1), X2, X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           32(R8)(R12*4), Y2, Y2
+	VMOVUPS          Y2, 32(R9)
+	VMOVDQU          (SI)(R12*8), Y2
+	VMOVDQU          (DI)(R12*8), Y3
+	VMOVDQU          2(R10), Y4
+	VPXOR            bit7<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (R9), Y5, Y0
+	VMOVDQU          2(R10)(DX*1), Y4
+	VPXOR            bit7<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 4(R9), Y3, Y1
+	VMOVDQU          32(SI)(R12*8), Y2
+	VMOVDQU          32(DI)(R12*8), Y3
+	VMOVDQU          36(R10), Y4
+	VPXOR            bit7<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 16(R9), Y5, Y0
+	VMOVDQU          36(R10)(DX*1), Y4
+	VPXOR            bit7<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 20(R9), Y3, Y1
+	VMOVDQU          64(SI)(R12*8), Y2
+	VMOVDQU          64(DI)(R12*8), Y3
+	VMOVDQU          70(R10), Y4
+	VPXOR            bit7<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 32(R9), Y5, Y0
+	VMOVDQU          70(R10)(DX*1), Y4
+	VPXOR            bit7<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 36(R9), Y3, Y1
+	VMOVDQU          96(SI)(R12*8), Y2
+	VMOVDQU          96(DI)(R12*8), Y3
+	VMOVDQU          104(R10), Y4
+	VPXOR            bit7<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 48(R9), Y5, Y0
+	VMOVDQU          104(R10)(DX*1), Y4
+	VPXOR            bit7<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 52(R9), Y3, Y1
+	ADDQ             $0x00000088, R10
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, R13
+	JGE              four84
+
+tail85:
+	ADDQ $0x04, R13
+	JZ   end87
+
+one86:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	ADDQ             $0x44, R11
+	VMOVD            (R10), X2
+	VPINSRW          $0x01, (R10)(DX*1), X2, X2
+	VCVTPH2PS        X2, X2
+	VMULPS           (R8)(R12*4), X2, X2
+	VMOVUPS          X2, (R9)
+	VMOVDQU          (SI)(R12*8), Y2
+	VMOVDQU          (DI)(R12*8), Y3
+	VMOVDQU          2(R10), Y4
+	VPXOR            bit7<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y5
+	VPDPBUSD         Y2, Y4, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (R9), Y5, Y0
+	VMOVDQU          2(R10)(DX*1), Y4
+	VPXOR            bit7<>+0(SB), Y4, Y4
+	VMOVDQA          Y3, Y3
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 4(R9), Y3, Y1
+	ADDQ             $0x22, R10
+	ADDQ             $0x04, R12
+	DECQ             R13
+	JNZ              one86
+
+end87:
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X2
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VUNPCKLPD    X0, X2, X1
+	VUNPCKHPD    X0, X2, X0
+	VADDPS       X0, X1, X1
+	VHADDPS      X1, X1, X0
+	VMOVLPS      X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, BX
+	JMP          rows82
+
+next83:
+rows88:
+	CMPQ   BX, $0x01
+	JLT    next89
+	VXORPS Y0, Y0, Y0
+	MOVQ   CX, R10
+	LEAQ   1536(CX)(DX*1), R11
+	XORQ   R12, R12
+	MOVQ   blocks+40(FP), R13
+	SUBQ   $0x04, R13
+	JLT    tail91
+
+four90:
+	PREFETCHT0       (R11)
+	PREFETCHT0       64(R11)
+	PREFETCHT0       128(R11)
+	ADDQ             $0x00000088, R11
+	VMOVD            (R10), X1
+	VPINSRW          $0x04, 34(R10), X1, X1
+	VCVTPH2PS        X1, Y1
+	VMULPS           (R8)(R12*4), Y1, Y1
+	VMOVUPS          Y1, (R9)
+	VMOVD            68(R10), X1
+	VPINSRW          $0x04, 102(R10), X1, X1
+	VCVTPH2PS        X1, Y1
+	VMULPS           32(R8)(R12*4), Y1, Y1
+	VMOVUPS          Y1, 32(R9)
+	VMOVDQU          (SI)(R12*8), Y1
+	VMOVDQU          (DI)(R12*8), Y2
+	VMOVDQU          2(R10), Y3
+	VPXOR            bit7<>+0(SB), Y3, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST (R9), Y2, Y0
+	VMOVDQU          32(SI)(R12*8), Y1
+	VMOVDQU          32(DI)(R12*8), Y2
+	VMOVDQU          36(R10), Y3
+	VPXOR            bit7<>+0(SB), Y3, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST 16(R9), Y2, Y0
+	VMOVDQU          64(SI)(R12*8), Y1
+	VMOVDQU          64(DI)(R12*8), Y2
+	VMOVDQU          70(R10), Y3
+	VPXOR            bit7<>+0(SB), Y3, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST 32(R9), Y2, Y0
+	VMOVDQU          96(SI)(R12*8), Y1
+	VMOVDQU          96(DI)(R12*8), Y2
+	VMOVDQU          104(R10), Y3
+	VPXOR            bit7<>+0(SB), Y3, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST 48(R9), Y2, Y0
+	ADDQ             $0x00000088, R10
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, R13
+	JGE              four90
+
+tail91:
+	ADDQ $0x04, R13
+	JZ   end93
+
+one92:
+	PREFETCHT0       (R11)
+	ADDQ             $0x22, R11
+	VMOVD            (R10), X1
+	VCVTPH2PS        X1, X1
+	VMULPS           (R8)(R12*4), X1, X1
+	VMOVUPS          X1, (R9)
+	VMOVDQU          (SI)(R12*8), Y1
+	VMOVDQU          (DI)(R12*8), Y2
+	VMOVDQU          2(R10), Y3
+	VPXOR            bit7<>+0(SB), Y3, Y3
+	VMOVDQA          Y2, Y2
+	VPDPBUSD         Y1, Y3, Y2
+	VCVTDQ2PS        Y2, Y2
+	VFMADD231PS.BCST (R9), Y2, Y0
+	ADDQ             $0x22, R10
+	ADDQ             $0x04, R12
+	DECQ             R13
+	JNZ              one92
+
+end93:
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VUNPCKLPD    X1, X1, X0
@@ -1148,10 +2372,10 @@ block43:
 	VMOVSS       X0, (AX)
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
-	DECQ         BX
-	JNZ          vector41
+	SUBQ         $0x01, BX
+	JMP          rows88
 
-end42:
+next89:
 	VZEROUPPER
 	RET
 
@@ -1173,9 +2397,9 @@ TEXT ·panelQ8_0VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end45
+	JZ        end95
 
-vector44:
+vector94:
 	VMOVDQU   2(CX), Y1
 	VPXOR     bit7<>+0(SB), Y1, Y1
 	VPERMD    Z1, Z0, Z1
@@ -1187,8 +2411,8 @@ vector44:
 	ADDQ      $0x00000140, SI
 	ADDQ      $0x22, CX
 	DECQ      BX
-	JNZ       vector44
+	JNZ       vector94
 
-end45:
+end95:
 	VZEROUPPER
 	RET

@@ -14,9 +14,7 @@ import (
 // is exact; int8 quants become unsigned by adding 128. The floats are as in the
 // AVX2 kernels: acc_l = fma(d, float(L_l), acc_l), block after block.
 //
-// A single activation row goes through one weight row at a time: the matrix is
-// one stream for the hardware. Its prepared form is, for each block, quants,
-// start values (32 bytes each) and d (and s): rowBlock bytes.
+// The product with a single activation row is in vnnivec.go.
 //
 // A batch goes in tiles (vnni.go). Weights are unpacked into panels of four rows
 // once for all tokens; a panel's block holds, for each row, its quants with every
@@ -32,14 +30,6 @@ func (t vnni32) offset() int {
 		return 128
 	}
 	return int(t.sub)
-}
-
-// rowBlock is the size of a prepared block: where its scales are, and all.
-func (t vnni32) rowBlock() (scales, size int) {
-	if t.min {
-		return 32, 64
-	}
-	return 64, 96
 }
 
 const (
@@ -100,96 +90,6 @@ func negativeSums(y, offsets, s VecVirtual) {
 	zeroZ(s, t)
 	vpdpbusd(y, offsets, s)
 	VPSUBD(s, t, s)
-}
-
-// row32 prepares one activation row for matVec.
-func row32(act string, min bool) {
-	name := "row" + act + "VNNI"
-	t := vnni32{q32{min: min}}
-	scales, size := t.rowBlock()
-	function(name, "func(dst, act *byte, offset uint32, blocks int)")
-	Doc(name + fmt.Sprintf(" writes the %d*blocks bytes that matVec reads of a %s row, offset (four bytes of it) being what weight quants are too large by.", size, act))
-	dst, a, n := param("dst"), param("act"), param("blocks")
-	yBytes, yQs := t.act()
-	offset := Load(Param("offset"), GP32())
-	offsets := YMM()
-	VPBROADCASTD(offset, offsets)
-	eachVector(n, yBytes, func() {
-		y, d := YMM(), XMM()
-		VMOVDQU(at(a, yQs), y)
-		VMOVDQU(y, at(dst, 0))
-		VCVTPH2PS(at(a, 0), d)
-		if min {
-			VMOVLPS(d, at(dst, scales))
-		} else {
-			s := YMM()
-			negativeSums(y, offsets, s)
-			VMOVDQU(s, at(dst, 32))
-			VMOVSS(d, at(dst, scales))
-		}
-		ADDQ(U8(size), dst)
-	}, a)
-	finish()
-}
-
-// matVec: one weight row at a time. Two, to overlap their chains, are a tenth faster
-// from a cache, but a tenth to a third slower from memory, which then has two
-// streams to follow.
-func (t vnni32) matVec() {
-	name := "matVec" + t.name + "VNNI"
-	function(name, "func(dst *float32, w *byte, stride, rows int, act *byte, blocks int)")
-	Doc(name + " computes dst[i] = dot(row i of w, act) for i < rows, act a prepared row.")
-	dst, w, stride, rows, act, blocks := param("dst"), param("w"), param("stride"), param("rows"), param("act"), param("blocks")
-	scales, size := t.rowBlock()
-	eachVector(rows, 4, func() {
-		acc, ms := YMM(), XMM()
-		zero(acc)
-		if t.min {
-			zero(ms)
-		}
-		p, a, left := GP64(), GP64(), GP64()
-		MOVQ(w, p)
-		MOVQ(act, a)
-		MOVQ(blocks, left)
-		loop := label("block")
-		Label(loop)
-		PREFETCHT0(at(p, 1536))
-		q := t.unpack(p)
-		sum, d := YMM(), YMM()
-		if t.min {
-			VPXOR(sum, sum, sum)
-		} else {
-			VMOVDQU(at(a, 32), sum)
-		}
-		vpdpbusd(at(a, 0), q, sum)
-		VCVTDQ2PS(sum, sum)
-		if t.min {
-			x, y := XMM(), XMM()
-			VMOVSD(at(a, scales), y)
-			VCVTPH2PS(at(p, 0), x)
-			VFMADD231PS(y, x, ms) // lane 1: m*s
-			VMULPS(y, x, x)
-			VBROADCASTSS(x, d)
-		} else {
-			x := XMM()
-			VPBROADCASTW(at(p, 0), x)
-			VCVTPH2PS(x, d)
-			VMULPS_BCST(at(a, scales), d, d)
-		}
-		VFMADD231PS(sum, d, acc)
-		ADDQ(U8(t.size), p)
-		ADDQ(U8(size), a)
-		DECQ(left)
-		JNZ(LabelRef(loop))
-		res := hs([]Register{fold(acc)})
-		if t.min {
-			VMOVSHDUP(ms, ms)
-			VADDSS(ms, res, res)
-		}
-		VMOVSS(res, at(dst, 0))
-		ADDQ(stride, w)
-	}, dst)
-	finish()
 }
 
 // pack32 writes one pair of tokens of packed blocks.
