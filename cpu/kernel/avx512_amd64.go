@@ -51,10 +51,10 @@ var vnni = sync.OnceValue(func() *Table {
 func vnniProducts() map[gguf.Type]*MatMul {
 	products := map[gguf.Type]*MatMul{}
 	block32 := func(typ gguf.Type, offset, upper uint32, mv matVecAsm, panel func(dst, w *byte, row, blocks int)) {
-		act, rowBytes, packedBytes := gguf.Q8_0, 80, 576
+		act, rowBytes, packedBytes := gguf.Q8_0, 72, 576
 		row, pack, tile, finish := rowQ8_0VNNI, packQ8_0VNNI, tileQ8_0VNNI, finishQ8_0VNNI
 		if offset == 0 {
-			act, rowBytes, packedBytes = gguf.Q8_1, 68, 320
+			act, rowBytes, packedBytes = gguf.Q8_1, 52, 320
 			row, pack, tile, finish = rowQ8_1VNNI, packQ8_1VNNI, tileQ8_1VNNI, finishQ8_1VNNI
 		}
 		upper *= offset * 0x01010101 // in four bytes

@@ -14,13 +14,13 @@ func packQ8_0VNNI(dst *byte, act0 *byte, act1 *byte, pair int, offset uint32, bl
 //go:noescape
 func packQ8_1VNNI(dst *byte, act0 *byte, act1 *byte, pair int, offset uint32, blocks int)
 
-// rowQ8_0VNNI writes the 80*blocks bytes that matVec reads of a Q8_0 row.
+// rowQ8_0VNNI writes the 72*blocks bytes that matVec reads of a Q8_0 row.
 // low and high, four bytes each, are what weight quants of the lower and upper lanes are too large by.
 //
 //go:noescape
 func rowQ8_0VNNI(dst *byte, act *byte, low uint32, high uint32, blocks int)
 
-// rowQ8_1VNNI writes the 68*blocks bytes that matVec reads of a Q8_1 row.
+// rowQ8_1VNNI writes the 52*blocks bytes that matVec reads of a Q8_1 row.
 // low and high, four bytes each, are what weight quants of the lower and upper lanes are too large by.
 //
 //go:noescape

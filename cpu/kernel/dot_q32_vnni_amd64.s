@@ -102,8 +102,10 @@ TEXT ·rowQ8_0VNNI(SB), NOSPLIT, $0-32
 	MOVQ         blocks+24(FP), DX
 	MOVQ         DX, BX
 	SHLQ         $0x05, BX
-	LEAQ         (AX)(BX*2), SI
 	ADDQ         AX, BX
+	MOVQ         DX, SI
+	SHLQ         $0x05, SI
+	ADDQ         BX, SI
 	MOVL         low+16(FP), DI
 	MOVL         high+20(FP), R8
 	VPBROADCASTD DI, Y0
@@ -122,10 +124,10 @@ vector5:
 	VPSUBD       Y3, Y4, Y3
 	VMOVDQU      Y3, (BX)
 	VBROADCASTSS X2, X2
-	VMOVUPS      X2, (SI)
-	ADDQ         $0x10, SI
-	ADDQ         $0x20, AX
+	VMOVLPS      X2, (SI)
+	ADDQ         $0x08, SI
 	ADDQ         $0x20, BX
+	ADDQ         $0x20, AX
 	ADDQ         $0x22, CX
 	DECQ         DX
 	JNZ          vector5
@@ -142,8 +144,10 @@ TEXT ·rowQ8_1VNNI(SB), NOSPLIT, $0-32
 	MOVQ    blocks+24(FP), DX
 	MOVQ    DX, BX
 	SHLQ    $0x05, BX
-	LEAQ    (AX)(BX*2), SI
 	ADDQ    AX, BX
+	MOVQ    DX, SI
+	SHLQ    $0x04, SI
+	ADDQ    BX, SI
 	VMOVUPS one<>+0(SB), Y0
 	TESTQ   DX, DX
 	JZ      end8
@@ -154,12 +158,12 @@ vector7:
 	VCVTPH2PS    (CX), X2
 	VMOVSHDUP    X2, X1
 	VMOVSS       X1, (SI)
-	VBROADCASTSS X2, Y1
-	VBLENDPS     $0xaa, Y0, Y1, Y1
-	VMOVUPS      Y1, (BX)
+	VBROADCASTSS X2, X2
+	VBLENDPS     $0xaa, X0, X2, X2
+	VMOVUPS      X2, (BX)
 	ADDQ         $0x04, SI
+	ADDQ         $0x10, BX
 	ADDQ         $0x20, AX
-	ADDQ         $0x20, BX
 	ADDQ         $0x24, CX
 	DECQ         DX
 	JNZ          vector7
@@ -753,20 +757,22 @@ GLOBL minOrder<>(SB), RODATA|NOPTR, $64
 
 // func matVecQ4_0VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
-TEXT ·matVecQ4_0VNNI(SB), NOSPLIT, $184-48
+TEXT ·matVecQ4_0VNNI(SB), NOSPLIT, $88-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
 	MOVQ stride+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), R8
+	MOVQ blocks+40(FP), DI
+	MOVQ DI, R8
 	SHLQ $0x05, R8
-	LEAQ (SI)(R8*1), DI
-	LEAQ (SI)(R8*2), R8
-	LEAQ (DX)(DX*2), R9
-	LEAQ (SP), R9
-	ADDQ $0x38, R9
-	ANDQ $-64, R9
+	ADDQ SI, R8
+	MOVQ DI, R9
+	SHLQ $0x05, R9
+	ADDQ R8, R9
+	LEAQ (SP), DI
+	ADDQ $0x18, DI
+	ANDQ $-32, DI
 
 rows22:
 	CMPQ   BX, $0x02
@@ -787,74 +793,71 @@ four24:
 	ADDQ             $0x00000090, R11
 	VMOVD            (R10), X2
 	VPINSRW          $0x01, (R10)(DX*1), X2, X2
-	VPINSRW          $0x04, 18(R10), X2, X2
-	VPINSRW          $0x05, 18(R10)(DX*1), X2, X2
+	VPINSRW          $0x02, 18(R10), X2, X2
+	VPINSRW          $0x03, 18(R10)(DX*1), X2, X2
+	VPINSRW          $0x04, 36(R10), X2, X2
+	VPINSRW          $0x05, 36(R10)(DX*1), X2, X2
+	VPINSRW          $0x06, 54(R10), X2, X2
+	VPINSRW          $0x07, 54(R10)(DX*1), X2, X2
 	VCVTPH2PS        X2, Y2
-	VMULPS           (R8)(R12*4), Y2, Y2
-	VMOVUPS          Y2, (R9)
-	VMOVD            36(R10), X2
-	VPINSRW          $0x01, 36(R10)(DX*1), X2, X2
-	VPINSRW          $0x04, 54(R10), X2, X2
-	VPINSRW          $0x05, 54(R10)(DX*1), X2, X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           32(R8)(R12*4), Y2, Y2
-	VMOVUPS          Y2, 32(R9)
+	VMULPS           (R9)(R12*2), Y2, Y2
+	VMOVUPS          Y2, (DI)
 	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (DI)(R12*8), Y3
+	VMOVDQU          (R8)(R12*8), Y3
 	VBROADCASTI128   2(R10), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (R9), Y5, Y0
+	VFMADD231PS.BCST (DI), Y5, Y0
 	VBROADCASTI128   2(R10)(DX*1), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(R9), Y3, Y1
+	VFMADD231PS.BCST 4(DI), Y3, Y1
 	VMOVDQU          32(SI)(R12*8), Y2
-	VMOVDQU          32(DI)(R12*8), Y3
+	VMOVDQU          32(R8)(R12*8), Y3
 	VBROADCASTI128   20(R10), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 16(R9), Y5, Y0
+	VFMADD231PS.BCST 8(DI), Y5, Y0
 	VBROADCASTI128   20(R10)(DX*1), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 20(R9), Y3, Y1
+	VFMADD231PS.BCST 12(DI), Y3, Y1
 	VMOVDQU          64(SI)(R12*8), Y2
-	VMOVDQU          64(DI)(R12*8), Y3
+	VMOVDQU          64(R8)(R12*8), Y3
 	VBROADCASTI128   38(R10), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 32(R9), Y5, Y0
+	VFMADD231PS.BCST 16(DI), Y5, Y0
 	VBROADCASTI128   38(R10)(DX*1), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 36(R9), Y3, Y1
+	VFMADD231PS.BCST 20(DI), Y3, Y1
 	VMOVDQU          96(SI)(R12*8), Y2
-	VMOVDQU          96(DI)(R12*8), Y3
+	VMOVDQU          96(R8)(R12*8), Y3
 	VBROADCASTI128   56(R10), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 48(R9), Y5, Y0
+	VFMADD231PS.BCST 24(DI), Y5, Y0
 	VBROADCASTI128   56(R10)(DX*1), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 52(R9), Y3, Y1
+	VFMADD231PS.BCST 28(DI), Y3, Y1
 	ADDQ             $0x48, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -870,22 +873,23 @@ one26:
 	VMOVD            (R10), X2
 	VPINSRW          $0x01, (R10)(DX*1), X2, X2
 	VCVTPH2PS        X2, X2
-	VMULPS           (R8)(R12*4), X2, X2
-	VMOVUPS          X2, (R9)
+	VMOVSD           (R9)(R12*2), X3
+	VMULPS           X3, X2, X2
+	VMOVLPS          X2, (DI)
 	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (DI)(R12*8), Y3
+	VMOVDQU          (R8)(R12*8), Y3
 	VBROADCASTI128   2(R10), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (R9), Y5, Y0
+	VFMADD231PS.BCST (DI), Y5, Y0
 	VBROADCASTI128   2(R10)(DX*1), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(R9), Y3, Y1
+	VFMADD231PS.BCST 4(DI), Y3, Y1
 	ADDQ             $0x12, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
@@ -924,47 +928,44 @@ four30:
 	PREFETCHT0       64(R11)
 	ADDQ             $0x48, R11
 	VMOVD            (R10), X1
-	VPINSRW          $0x04, 18(R10), X1, X1
+	VPINSRW          $0x02, 18(R10), X1, X1
+	VPINSRW          $0x04, 36(R10), X1, X1
+	VPINSRW          $0x06, 54(R10), X1, X1
 	VCVTPH2PS        X1, Y1
-	VMULPS           (R8)(R12*4), Y1, Y1
-	VMOVUPS          Y1, (R9)
-	VMOVD            36(R10), X1
-	VPINSRW          $0x04, 54(R10), X1, X1
-	VCVTPH2PS        X1, Y1
-	VMULPS           32(R8)(R12*4), Y1, Y1
-	VMOVUPS          Y1, 32(R9)
+	VMULPS           (R9)(R12*2), Y1, Y1
+	VMOVUPS          Y1, (DI)
 	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (DI)(R12*8), Y2
+	VMOVDQU          (R8)(R12*8), Y2
 	VBROADCASTI128   2(R10), Y3
 	VPAND            nibbles<>+0(SB), Y3, Y3
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (R9), Y2, Y0
+	VFMADD231PS.BCST (DI), Y2, Y0
 	VMOVDQU          32(SI)(R12*8), Y1
-	VMOVDQU          32(DI)(R12*8), Y2
+	VMOVDQU          32(R8)(R12*8), Y2
 	VBROADCASTI128   20(R10), Y3
 	VPAND            nibbles<>+0(SB), Y3, Y3
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 16(R9), Y2, Y0
+	VFMADD231PS.BCST 8(DI), Y2, Y0
 	VMOVDQU          64(SI)(R12*8), Y1
-	VMOVDQU          64(DI)(R12*8), Y2
+	VMOVDQU          64(R8)(R12*8), Y2
 	VBROADCASTI128   38(R10), Y3
 	VPAND            nibbles<>+0(SB), Y3, Y3
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 32(R9), Y2, Y0
+	VFMADD231PS.BCST 16(DI), Y2, Y0
 	VMOVDQU          96(SI)(R12*8), Y1
-	VMOVDQU          96(DI)(R12*8), Y2
+	VMOVDQU          96(R8)(R12*8), Y2
 	VBROADCASTI128   56(R10), Y3
 	VPAND            nibbles<>+0(SB), Y3, Y3
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 48(R9), Y2, Y0
+	VFMADD231PS.BCST 24(DI), Y2, Y0
 	ADDQ             $0x48, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -979,16 +980,17 @@ one32:
 	ADDQ             $0x12, R11
 	VMOVD            (R10), X1
 	VCVTPH2PS        X1, X1
-	VMULPS           (R8)(R12*4), X1, X1
-	VMOVUPS          X1, (R9)
+	VMOVSD           (R9)(R12*2), X2
+	VMULPS           X2, X1, X1
+	VMOVLPS          X1, (DI)
 	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (DI)(R12*8), Y2
+	VMOVDQU          (R8)(R12*8), Y2
 	VBROADCASTI128   2(R10), Y3
 	VPAND            nibbles<>+0(SB), Y3, Y3
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (R9), Y2, Y0
+	VFMADD231PS.BCST (DI), Y2, Y0
 	ADDQ             $0x12, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
@@ -1078,27 +1080,29 @@ GLOBL low4<>(SB), RODATA|NOPTR, $32
 
 // func matVecQ4_1VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
-TEXT ·matVecQ4_1VNNI(SB), NOSPLIT, $184-48
+TEXT ·matVecQ4_1VNNI(SB), NOSPLIT, $88-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
 	MOVQ stride+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), R8
+	MOVQ blocks+40(FP), DI
+	MOVQ DI, R8
 	SHLQ $0x05, R8
-	LEAQ (SI)(R8*1), DI
-	LEAQ (SI)(R8*2), R8
-	LEAQ (DX)(DX*2), R9
-	LEAQ (SP), R9
-	ADDQ $0x38, R9
-	ANDQ $-64, R9
+	ADDQ SI, R8
+	MOVQ DI, R9
+	SHLQ $0x04, R9
+	ADDQ R8, R9
+	LEAQ (SP), DI
+	ADDQ $0x18, DI
+	ANDQ $-32, DI
 
 rows37:
 	CMPQ   BX, $0x02
 	JLT    next38
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
+	VXORPS X2, X2, X2
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -1113,84 +1117,78 @@ four39:
 	ADDQ             $0x000000a0, R11
 	VMOVD            (R10), X3
 	VPINSRD          $0x01, (R10)(DX*1), X3, X3
+	VPINSRD          $0x02, 20(R10), X3, X3
+	VPINSRD          $0x03, 20(R10)(DX*1), X3, X3
 	VCVTPH2PS        X3, Y3
-	VMULPS           (DI)(R12*8), Y3, Y3
-	VMOVUPS          Y3, (R9)
-	VMOVD            20(R10), X3
-	VPINSRD          $0x01, 20(R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           32(DI)(R12*8), Y3, Y3
-	VMOVUPS          Y3, 32(R9)
+	VMULPS           (R8)(R12*4), Y3, Y3
+	VMOVUPS          Y3, (DI)
 	VMOVD            40(R10), X3
 	VPINSRD          $0x01, 40(R10)(DX*1), X3, X3
+	VPINSRD          $0x02, 60(R10), X3, X3
+	VPINSRD          $0x03, 60(R10)(DX*1), X3, X3
 	VCVTPH2PS        X3, Y3
-	VMULPS           64(DI)(R12*8), Y3, Y3
-	VMOVUPS          Y3, 64(R9)
-	VMOVD            60(R10), X3
-	VPINSRD          $0x01, 60(R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           96(DI)(R12*8), Y3, Y3
-	VMOVUPS          Y3, 96(R9)
+	VMULPS           32(R8)(R12*4), Y3, Y3
+	VMOVUPS          Y3, 32(DI)
 	VMOVDQU          (SI)(R12*8), Y3
-	VBROADCASTSS     (R8)(R12*1), Y4
+	VBROADCASTSS     (R9)(R12*1), X4
 	VBROADCASTI128   4(R10), Y5
 	VPAND            nibbles<>+0(SB), Y5, Y5
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST (R9), Y6, Y0
+	VFMADD231PS.BCST (DI), Y6, Y0
 	VBROADCASTI128   4(R10)(DX*1), Y5
 	VPAND            nibbles<>+0(SB), Y5, Y5
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 8(R9), Y6, Y1
-	VFMADD231PS      (R9), Y4, Y2
+	VFMADD231PS.BCST 8(DI), Y6, Y1
+	VFMADD231PS      (DI), X4, X2
 	VMOVDQU          32(SI)(R12*8), Y3
-	VBROADCASTSS     4(R8)(R12*1), Y4
+	VBROADCASTSS     4(R9)(R12*1), X4
 	VBROADCASTI128   24(R10), Y5
 	VPAND            nibbles<>+0(SB), Y5, Y5
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 32(R9), Y6, Y0
+	VFMADD231PS.BCST 16(DI), Y6, Y0
 	VBROADCASTI128   24(R10)(DX*1), Y5
 	VPAND            nibbles<>+0(SB), Y5, Y5
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 40(R9), Y6, Y1
-	VFMADD231PS      32(R9), Y4, Y2
+	VFMADD231PS.BCST 24(DI), Y6, Y1
+	VFMADD231PS      16(DI), X4, X2
 	VMOVDQU          64(SI)(R12*8), Y3
-	VBROADCASTSS     8(R8)(R12*1), Y4
+	VBROADCASTSS     8(R9)(R12*1), X4
 	VBROADCASTI128   44(R10), Y5
 	VPAND            nibbles<>+0(SB), Y5, Y5
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 64(R9), Y6, Y0
+	VFMADD231PS.BCST 32(DI), Y6, Y0
 	VBROADCASTI128   44(R10)(DX*1), Y5
 	VPAND            nibbles<>+0(SB), Y5, Y5
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 72(R9), Y6, Y1
-	VFMADD231PS      64(R9), Y4, Y2
+	VFMADD231PS.BCST 40(DI), Y6, Y1
+	VFMADD231PS      32(DI), X4, X2
 	VMOVDQU          96(SI)(R12*8), Y3
-	VBROADCASTSS     12(R8)(R12*1), Y4
+	VBROADCASTSS     12(R9)(R12*1), X4
 	VBROADCASTI128   64(R10), Y5
 	VPAND            nibbles<>+0(SB), Y5, Y5
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 96(R9), Y6, Y0
+	VFMADD231PS.BCST 48(DI), Y6, Y0
 	VBROADCASTI128   64(R10)(DX*1), Y5
 	VPAND            nibbles<>+0(SB), Y5, Y5
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 104(R9), Y6, Y1
-	VFMADD231PS      96(R9), Y4, Y2
+	VFMADD231PS.BCST 56(DI), Y6, Y1
+	VFMADD231PS      48(DI), X4, X2
 	ADDQ             $0x50, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -1205,24 +1203,24 @@ one41:
 	ADDQ             $0x28, R11
 	VMOVD            (R10), X3
 	VPINSRD          $0x01, (R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           (DI)(R12*8), Y3, Y3
-	VMOVUPS          Y3, (R9)
+	VCVTPH2PS        X3, X3
+	VMULPS           (R8)(R12*4), X3, X3
+	VMOVUPS          X3, (DI)
 	VMOVDQU          (SI)(R12*8), Y3
-	VBROADCASTSS     (R8)(R12*1), Y4
+	VBROADCASTSS     (R9)(R12*1), X4
 	VBROADCASTI128   4(R10), Y5
 	VPAND            nibbles<>+0(SB), Y5, Y5
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST (R9), Y6, Y0
+	VFMADD231PS.BCST (DI), Y6, Y0
 	VBROADCASTI128   4(R10)(DX*1), Y5
 	VPAND            nibbles<>+0(SB), Y5, Y5
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 8(R9), Y6, Y1
-	VFMADD231PS      (R9), Y4, Y2
+	VFMADD231PS.BCST 8(DI), Y6, Y1
+	VFMADD231PS      (DI), X4, X2
 	ADDQ             $0x14, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
@@ -1237,9 +1235,8 @@ end42:
 	VUNPCKHPD    X1, X0, X0
 	VADDPS       X0, X3, X3
 	VHADDPS      X3, X3, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VSHUFPS      $0xdd, X1, X2, X1
-	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0d, X2, X2
+	VADDPS       X2, X0, X0
 	VMOVLPS      X0, (AX)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -1252,7 +1249,7 @@ rows43:
 	CMPQ   BX, $0x01
 	JLT    next44
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
+	VXORPS X1, X1, X1
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -1265,57 +1262,51 @@ four45:
 	PREFETCHT0       64(R11)
 	ADDQ             $0x50, R11
 	VMOVD            (R10), X2
+	VPINSRD          $0x02, 20(R10), X2, X2
 	VCVTPH2PS        X2, Y2
-	VMULPS           (DI)(R12*8), Y2, Y2
-	VMOVUPS          Y2, (R9)
-	VMOVD            20(R10), X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           32(DI)(R12*8), Y2, Y2
-	VMOVUPS          Y2, 32(R9)
+	VMULPS           (R8)(R12*4), Y2, Y2
+	VMOVUPS          Y2, (DI)
 	VMOVD            40(R10), X2
+	VPINSRD          $0x02, 60(R10), X2, X2
 	VCVTPH2PS        X2, Y2
-	VMULPS           64(DI)(R12*8), Y2, Y2
-	VMOVUPS          Y2, 64(R9)
-	VMOVD            60(R10), X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           96(DI)(R12*8), Y2, Y2
-	VMOVUPS          Y2, 96(R9)
+	VMULPS           32(R8)(R12*4), Y2, Y2
+	VMOVUPS          Y2, 32(DI)
 	VMOVDQU          (SI)(R12*8), Y2
-	VBROADCASTSS     (R8)(R12*1), Y3
+	VBROADCASTSS     (R9)(R12*1), X3
 	VBROADCASTI128   4(R10), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VPXOR            Y5, Y5, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (R9), Y5, Y0
-	VFMADD231PS      (R9), Y3, Y1
+	VFMADD231PS.BCST (DI), Y5, Y0
+	VFMADD231PS      (DI), X3, X1
 	VMOVDQU          32(SI)(R12*8), Y2
-	VBROADCASTSS     4(R8)(R12*1), Y3
+	VBROADCASTSS     4(R9)(R12*1), X3
 	VBROADCASTI128   24(R10), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VPXOR            Y5, Y5, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 32(R9), Y5, Y0
-	VFMADD231PS      32(R9), Y3, Y1
+	VFMADD231PS.BCST 16(DI), Y5, Y0
+	VFMADD231PS      16(DI), X3, X1
 	VMOVDQU          64(SI)(R12*8), Y2
-	VBROADCASTSS     8(R8)(R12*1), Y3
+	VBROADCASTSS     8(R9)(R12*1), X3
 	VBROADCASTI128   44(R10), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VPXOR            Y5, Y5, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 64(R9), Y5, Y0
-	VFMADD231PS      64(R9), Y3, Y1
+	VFMADD231PS.BCST 32(DI), Y5, Y0
+	VFMADD231PS      32(DI), X3, X1
 	VMOVDQU          96(SI)(R12*8), Y2
-	VBROADCASTSS     12(R8)(R12*1), Y3
+	VBROADCASTSS     12(R9)(R12*1), X3
 	VBROADCASTI128   64(R10), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VPXOR            Y5, Y5, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 96(R9), Y5, Y0
-	VFMADD231PS      96(R9), Y3, Y1
+	VFMADD231PS.BCST 48(DI), Y5, Y0
+	VFMADD231PS      48(DI), X3, X1
 	ADDQ             $0x50, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -1329,18 +1320,18 @@ one47:
 	PREFETCHT0       (R11)
 	ADDQ             $0x14, R11
 	VMOVD            (R10), X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           (DI)(R12*8), Y2, Y2
-	VMOVUPS          Y2, (R9)
+	VCVTPH2PS        X2, X2
+	VMULPS           (R8)(R12*4), X2, X2
+	VMOVUPS          X2, (DI)
 	VMOVDQU          (SI)(R12*8), Y2
-	VBROADCASTSS     (R8)(R12*1), Y3
+	VBROADCASTSS     (R9)(R12*1), X3
 	VBROADCASTI128   4(R10), Y4
 	VPAND            nibbles<>+0(SB), Y4, Y4
 	VPXOR            Y5, Y5, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (R9), Y5, Y0
-	VFMADD231PS      (R9), Y3, Y1
+	VFMADD231PS.BCST (DI), Y5, Y0
+	VFMADD231PS      (DI), X3, X1
 	ADDQ             $0x14, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
@@ -1353,7 +1344,7 @@ end48:
 	VUNPCKHPD    X0, X0, X0
 	VADDPS       X0, X2, X2
 	VHADDPS      X2, X2, X0
-	VMOVSHDUP    X1, X1
+	VPERMILPS    $0x0d, X1, X1
 	VADDPS       X1, X0, X0
 	VMOVSS       X0, (AX)
 	ADDQ         DX, CX
@@ -1401,20 +1392,22 @@ end50:
 
 // func matVecQ5_0VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
-TEXT ·matVecQ5_0VNNI(SB), NOSPLIT, $184-48
+TEXT ·matVecQ5_0VNNI(SB), NOSPLIT, $88-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
 	MOVQ stride+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), R8
+	MOVQ blocks+40(FP), DI
+	MOVQ DI, R8
 	SHLQ $0x05, R8
-	LEAQ (SI)(R8*1), DI
-	LEAQ (SI)(R8*2), R8
-	LEAQ (DX)(DX*2), R9
-	LEAQ (SP), R9
-	ADDQ $0x38, R9
-	ANDQ $-64, R9
+	ADDQ SI, R8
+	MOVQ DI, R9
+	SHLQ $0x05, R9
+	ADDQ R8, R9
+	LEAQ (SP), DI
+	ADDQ $0x18, DI
+	ANDQ $-32, DI
 
 rows52:
 	CMPQ   BX, $0x02
@@ -1435,20 +1428,17 @@ four54:
 	ADDQ             $0x000000b0, R11
 	VMOVD            (R10), X2
 	VPINSRW          $0x01, (R10)(DX*1), X2, X2
-	VPINSRW          $0x04, 22(R10), X2, X2
-	VPINSRW          $0x05, 22(R10)(DX*1), X2, X2
+	VPINSRW          $0x02, 22(R10), X2, X2
+	VPINSRW          $0x03, 22(R10)(DX*1), X2, X2
+	VPINSRW          $0x04, 44(R10), X2, X2
+	VPINSRW          $0x05, 44(R10)(DX*1), X2, X2
+	VPINSRW          $0x06, 66(R10), X2, X2
+	VPINSRW          $0x07, 66(R10)(DX*1), X2, X2
 	VCVTPH2PS        X2, Y2
-	VMULPS           (R8)(R12*4), Y2, Y2
-	VMOVUPS          Y2, (R9)
-	VMOVD            44(R10), X2
-	VPINSRW          $0x01, 44(R10)(DX*1), X2, X2
-	VPINSRW          $0x04, 66(R10), X2, X2
-	VPINSRW          $0x05, 66(R10)(DX*1), X2, X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           32(R8)(R12*4), Y2, Y2
-	VMOVUPS          Y2, 32(R9)
+	VMULPS           (R9)(R12*2), Y2, Y2
+	VMOVUPS          Y2, (DI)
 	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (DI)(R12*8), Y3
+	VMOVDQU          (R8)(R12*8), Y3
 	VBROADCASTI128   6(R10), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1457,7 +1447,7 @@ four54:
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (R9), Y5, Y0
+	VFMADD231PS.BCST (DI), Y5, Y0
 	VBROADCASTI128   6(R10)(DX*1), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1466,9 +1456,9 @@ four54:
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(R9), Y3, Y1
+	VFMADD231PS.BCST 4(DI), Y3, Y1
 	VMOVDQU          32(SI)(R12*8), Y2
-	VMOVDQU          32(DI)(R12*8), Y3
+	VMOVDQU          32(R8)(R12*8), Y3
 	VBROADCASTI128   28(R10), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1477,7 +1467,7 @@ four54:
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 16(R9), Y5, Y0
+	VFMADD231PS.BCST 8(DI), Y5, Y0
 	VBROADCASTI128   28(R10)(DX*1), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1486,9 +1476,9 @@ four54:
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 20(R9), Y3, Y1
+	VFMADD231PS.BCST 12(DI), Y3, Y1
 	VMOVDQU          64(SI)(R12*8), Y2
-	VMOVDQU          64(DI)(R12*8), Y3
+	VMOVDQU          64(R8)(R12*8), Y3
 	VBROADCASTI128   50(R10), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1497,7 +1487,7 @@ four54:
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 32(R9), Y5, Y0
+	VFMADD231PS.BCST 16(DI), Y5, Y0
 	VBROADCASTI128   50(R10)(DX*1), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1506,9 +1496,9 @@ four54:
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 36(R9), Y3, Y1
+	VFMADD231PS.BCST 20(DI), Y3, Y1
 	VMOVDQU          96(SI)(R12*8), Y2
-	VMOVDQU          96(DI)(R12*8), Y3
+	VMOVDQU          96(R8)(R12*8), Y3
 	VBROADCASTI128   72(R10), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1517,7 +1507,7 @@ four54:
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 48(R9), Y5, Y0
+	VFMADD231PS.BCST 24(DI), Y5, Y0
 	VBROADCASTI128   72(R10)(DX*1), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1526,7 +1516,7 @@ four54:
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 52(R9), Y3, Y1
+	VFMADD231PS.BCST 28(DI), Y3, Y1
 	ADDQ             $0x58, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -1542,10 +1532,11 @@ one56:
 	VMOVD            (R10), X2
 	VPINSRW          $0x01, (R10)(DX*1), X2, X2
 	VCVTPH2PS        X2, X2
-	VMULPS           (R8)(R12*4), X2, X2
-	VMOVUPS          X2, (R9)
+	VMOVSD           (R9)(R12*2), X3
+	VMULPS           X3, X2, X2
+	VMOVLPS          X2, (DI)
 	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (DI)(R12*8), Y3
+	VMOVDQU          (R8)(R12*8), Y3
 	VBROADCASTI128   6(R10), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1554,7 +1545,7 @@ one56:
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (R9), Y5, Y0
+	VFMADD231PS.BCST (DI), Y5, Y0
 	VBROADCASTI128   6(R10)(DX*1), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1563,7 +1554,7 @@ one56:
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(R9), Y3, Y1
+	VFMADD231PS.BCST 4(DI), Y3, Y1
 	ADDQ             $0x16, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
@@ -1602,17 +1593,14 @@ four60:
 	PREFETCHT0       64(R11)
 	ADDQ             $0x58, R11
 	VMOVD            (R10), X1
-	VPINSRW          $0x04, 22(R10), X1, X1
+	VPINSRW          $0x02, 22(R10), X1, X1
+	VPINSRW          $0x04, 44(R10), X1, X1
+	VPINSRW          $0x06, 66(R10), X1, X1
 	VCVTPH2PS        X1, Y1
-	VMULPS           (R8)(R12*4), Y1, Y1
-	VMOVUPS          Y1, (R9)
-	VMOVD            44(R10), X1
-	VPINSRW          $0x04, 66(R10), X1, X1
-	VCVTPH2PS        X1, Y1
-	VMULPS           32(R8)(R12*4), Y1, Y1
-	VMOVUPS          Y1, 32(R9)
+	VMULPS           (R9)(R12*2), Y1, Y1
+	VMOVUPS          Y1, (DI)
 	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (DI)(R12*8), Y2
+	VMOVDQU          (R8)(R12*8), Y2
 	VBROADCASTI128   6(R10), Y3
 	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
 	VPAND            low4<>+0(SB), Y3, Y3
@@ -1621,9 +1609,9 @@ four60:
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (R9), Y2, Y0
+	VFMADD231PS.BCST (DI), Y2, Y0
 	VMOVDQU          32(SI)(R12*8), Y1
-	VMOVDQU          32(DI)(R12*8), Y2
+	VMOVDQU          32(R8)(R12*8), Y2
 	VBROADCASTI128   28(R10), Y3
 	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
 	VPAND            low4<>+0(SB), Y3, Y3
@@ -1632,9 +1620,9 @@ four60:
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 16(R9), Y2, Y0
+	VFMADD231PS.BCST 8(DI), Y2, Y0
 	VMOVDQU          64(SI)(R12*8), Y1
-	VMOVDQU          64(DI)(R12*8), Y2
+	VMOVDQU          64(R8)(R12*8), Y2
 	VBROADCASTI128   50(R10), Y3
 	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
 	VPAND            low4<>+0(SB), Y3, Y3
@@ -1643,9 +1631,9 @@ four60:
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 32(R9), Y2, Y0
+	VFMADD231PS.BCST 16(DI), Y2, Y0
 	VMOVDQU          96(SI)(R12*8), Y1
-	VMOVDQU          96(DI)(R12*8), Y2
+	VMOVDQU          96(R8)(R12*8), Y2
 	VBROADCASTI128   72(R10), Y3
 	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
 	VPAND            low4<>+0(SB), Y3, Y3
@@ -1654,7 +1642,7 @@ four60:
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 48(R9), Y2, Y0
+	VFMADD231PS.BCST 24(DI), Y2, Y0
 	ADDQ             $0x58, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -1669,10 +1657,11 @@ one62:
 	ADDQ             $0x16, R11
 	VMOVD            (R10), X1
 	VCVTPH2PS        X1, X1
-	VMULPS           (R8)(R12*4), X1, X1
-	VMOVUPS          X1, (R9)
+	VMOVSD           (R9)(R12*2), X2
+	VMULPS           X2, X1, X1
+	VMOVLPS          X1, (DI)
 	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (DI)(R12*8), Y2
+	VMOVDQU          (R8)(R12*8), Y2
 	VBROADCASTI128   6(R10), Y3
 	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
 	VPAND            low4<>+0(SB), Y3, Y3
@@ -1681,7 +1670,7 @@ one62:
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (R9), Y2, Y0
+	VFMADD231PS.BCST (DI), Y2, Y0
 	ADDQ             $0x16, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
@@ -1747,27 +1736,29 @@ end65:
 
 // func matVecQ5_1VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
-TEXT ·matVecQ5_1VNNI(SB), NOSPLIT, $184-48
+TEXT ·matVecQ5_1VNNI(SB), NOSPLIT, $88-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
 	MOVQ stride+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), R8
+	MOVQ blocks+40(FP), DI
+	MOVQ DI, R8
 	SHLQ $0x05, R8
-	LEAQ (SI)(R8*1), DI
-	LEAQ (SI)(R8*2), R8
-	LEAQ (DX)(DX*2), R9
-	LEAQ (SP), R9
-	ADDQ $0x38, R9
-	ANDQ $-64, R9
+	ADDQ SI, R8
+	MOVQ DI, R9
+	SHLQ $0x04, R9
+	ADDQ R8, R9
+	LEAQ (SP), DI
+	ADDQ $0x18, DI
+	ANDQ $-32, DI
 
 rows67:
 	CMPQ   BX, $0x02
 	JLT    next68
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
+	VXORPS X2, X2, X2
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -1782,26 +1773,20 @@ four69:
 	ADDQ             $0x000000c0, R11
 	VMOVD            (R10), X3
 	VPINSRD          $0x01, (R10)(DX*1), X3, X3
+	VPINSRD          $0x02, 24(R10), X3, X3
+	VPINSRD          $0x03, 24(R10)(DX*1), X3, X3
 	VCVTPH2PS        X3, Y3
-	VMULPS           (DI)(R12*8), Y3, Y3
-	VMOVUPS          Y3, (R9)
-	VMOVD            24(R10), X3
-	VPINSRD          $0x01, 24(R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           32(DI)(R12*8), Y3, Y3
-	VMOVUPS          Y3, 32(R9)
+	VMULPS           (R8)(R12*4), Y3, Y3
+	VMOVUPS          Y3, (DI)
 	VMOVD            48(R10), X3
 	VPINSRD          $0x01, 48(R10)(DX*1), X3, X3
+	VPINSRD          $0x02, 72(R10), X3, X3
+	VPINSRD          $0x03, 72(R10)(DX*1), X3, X3
 	VCVTPH2PS        X3, Y3
-	VMULPS           64(DI)(R12*8), Y3, Y3
-	VMOVUPS          Y3, 64(R9)
-	VMOVD            72(R10), X3
-	VPINSRD          $0x01, 72(R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           96(DI)(R12*8), Y3, Y3
-	VMOVUPS          Y3, 96(R9)
+	VMULPS           32(R8)(R12*4), Y3, Y3
+	VMOVUPS          Y3, 32(DI)
 	VMOVDQU          (SI)(R12*8), Y3
-	VBROADCASTSS     (R8)(R12*1), Y4
+	VBROADCASTSS     (R9)(R12*1), X4
 	VBROADCASTI128   8(R10), Y5
 	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
 	VPAND            low4<>+0(SB), Y5, Y5
@@ -1810,7 +1795,7 @@ four69:
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST (R9), Y6, Y0
+	VFMADD231PS.BCST (DI), Y6, Y0
 	VBROADCASTI128   8(R10)(DX*1), Y5
 	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
 	VPAND            low4<>+0(SB), Y5, Y5
@@ -1819,10 +1804,10 @@ four69:
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 8(R9), Y6, Y1
-	VFMADD231PS      (R9), Y4, Y2
+	VFMADD231PS.BCST 8(DI), Y6, Y1
+	VFMADD231PS      (DI), X4, X2
 	VMOVDQU          32(SI)(R12*8), Y3
-	VBROADCASTSS     4(R8)(R12*1), Y4
+	VBROADCASTSS     4(R9)(R12*1), X4
 	VBROADCASTI128   32(R10), Y5
 	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
 	VPAND            low4<>+0(SB), Y5, Y5
@@ -1831,7 +1816,7 @@ four69:
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 32(R9), Y6, Y0
+	VFMADD231PS.BCST 16(DI), Y6, Y0
 	VBROADCASTI128   32(R10)(DX*1), Y5
 	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
 	VPAND            low4<>+0(SB), Y5, Y5
@@ -1840,10 +1825,10 @@ four69:
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 40(R9), Y6, Y1
-	VFMADD231PS      32(R9), Y4, Y2
+	VFMADD231PS.BCST 24(DI), Y6, Y1
+	VFMADD231PS      16(DI), X4, X2
 	VMOVDQU          64(SI)(R12*8), Y3
-	VBROADCASTSS     8(R8)(R12*1), Y4
+	VBROADCASTSS     8(R9)(R12*1), X4
 	VBROADCASTI128   56(R10), Y5
 	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
 	VPAND            low4<>+0(SB), Y5, Y5
@@ -1852,7 +1837,7 @@ four69:
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 64(R9), Y6, Y0
+	VFMADD231PS.BCST 32(DI), Y6, Y0
 	VBROADCASTI128   56(R10)(DX*1), Y5
 	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
 	VPAND            low4<>+0(SB), Y5, Y5
@@ -1861,10 +1846,10 @@ four69:
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 72(R9), Y6, Y1
-	VFMADD231PS      64(R9), Y4, Y2
+	VFMADD231PS.BCST 40(DI), Y6, Y1
+	VFMADD231PS      32(DI), X4, X2
 	VMOVDQU          96(SI)(R12*8), Y3
-	VBROADCASTSS     12(R8)(R12*1), Y4
+	VBROADCASTSS     12(R9)(R12*1), X4
 	VBROADCASTI128   80(R10), Y5
 	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
 	VPAND            low4<>+0(SB), Y5, Y5
@@ -1873,7 +1858,7 @@ four69:
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 96(R9), Y6, Y0
+	VFMADD231PS.BCST 48(DI), Y6, Y0
 	VBROADCASTI128   80(R10)(DX*1), Y5
 	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
 	VPAND            low4<>+0(SB), Y5, Y5
@@ -1882,8 +1867,8 @@ four69:
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 104(R9), Y6, Y1
-	VFMADD231PS      96(R9), Y4, Y2
+	VFMADD231PS.BCST 56(DI), Y6, Y1
+	VFMADD231PS      48(DI), X4, X2
 	ADDQ             $0x60, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -1898,11 +1883,11 @@ one71:
 	ADDQ             $0x30, R11
 	VMOVD            (R10), X3
 	VPINSRD          $0x01, (R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           (DI)(R12*8), Y3, Y3
-	VMOVUPS          Y3, (R9)
+	VCVTPH2PS        X3, X3
+	VMULPS           (R8)(R12*4), X3, X3
+	VMOVUPS          X3, (DI)
 	VMOVDQU          (SI)(R12*8), Y3
-	VBROADCASTSS     (R8)(R12*1), Y4
+	VBROADCASTSS     (R9)(R12*1), X4
 	VBROADCASTI128   8(R10), Y5
 	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
 	VPAND            low4<>+0(SB), Y5, Y5
@@ -1911,7 +1896,7 @@ one71:
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST (R9), Y6, Y0
+	VFMADD231PS.BCST (DI), Y6, Y0
 	VBROADCASTI128   8(R10)(DX*1), Y5
 	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
 	VPAND            low4<>+0(SB), Y5, Y5
@@ -1920,8 +1905,8 @@ one71:
 	VPXOR            Y6, Y6, Y6
 	VPDPBUSD         Y3, Y5, Y6
 	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 8(R9), Y6, Y1
-	VFMADD231PS      (R9), Y4, Y2
+	VFMADD231PS.BCST 8(DI), Y6, Y1
+	VFMADD231PS      (DI), X4, X2
 	ADDQ             $0x18, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
@@ -1936,9 +1921,8 @@ end72:
 	VUNPCKHPD    X0, X3, X0
 	VADDPS       X0, X1, X1
 	VHADDPS      X1, X1, X0
-	VEXTRACTF128 $0x01, Y2, X1
-	VSHUFPS      $0xdd, X1, X2, X1
-	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0d, X2, X2
+	VADDPS       X2, X0, X0
 	VMOVLPS      X0, (AX)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -1951,7 +1935,7 @@ rows73:
 	CMPQ   BX, $0x01
 	JLT    next74
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
+	VXORPS X1, X1, X1
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -1964,23 +1948,17 @@ four75:
 	PREFETCHT0       64(R11)
 	ADDQ             $0x60, R11
 	VMOVD            (R10), X2
+	VPINSRD          $0x02, 24(R10), X2, X2
 	VCVTPH2PS        X2, Y2
-	VMULPS           (DI)(R12*8), Y2, Y2
-	VMOVUPS          Y2, (R9)
-	VMOVD            24(R10), X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           32(DI)(R12*8), Y2, Y2
-	VMOVUPS          Y2, 32(R9)
+	VMULPS           (R8)(R12*4), Y2, Y2
+	VMOVUPS          Y2, (DI)
 	VMOVD            48(R10), X2
+	VPINSRD          $0x02, 72(R10), X2, X2
 	VCVTPH2PS        X2, Y2
-	VMULPS           64(DI)(R12*8), Y2, Y2
-	VMOVUPS          Y2, 64(R9)
-	VMOVD            72(R10), X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           96(DI)(R12*8), Y2, Y2
-	VMOVUPS          Y2, 96(R9)
+	VMULPS           32(R8)(R12*4), Y2, Y2
+	VMOVUPS          Y2, 32(DI)
 	VMOVDQU          (SI)(R12*8), Y2
-	VBROADCASTSS     (R8)(R12*1), Y3
+	VBROADCASTSS     (R9)(R12*1), X3
 	VBROADCASTI128   8(R10), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -1989,10 +1967,10 @@ four75:
 	VPXOR            Y5, Y5, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (R9), Y5, Y0
-	VFMADD231PS      (R9), Y3, Y1
+	VFMADD231PS.BCST (DI), Y5, Y0
+	VFMADD231PS      (DI), X3, X1
 	VMOVDQU          32(SI)(R12*8), Y2
-	VBROADCASTSS     4(R8)(R12*1), Y3
+	VBROADCASTSS     4(R9)(R12*1), X3
 	VBROADCASTI128   32(R10), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -2001,10 +1979,10 @@ four75:
 	VPXOR            Y5, Y5, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 32(R9), Y5, Y0
-	VFMADD231PS      32(R9), Y3, Y1
+	VFMADD231PS.BCST 16(DI), Y5, Y0
+	VFMADD231PS      16(DI), X3, X1
 	VMOVDQU          64(SI)(R12*8), Y2
-	VBROADCASTSS     8(R8)(R12*1), Y3
+	VBROADCASTSS     8(R9)(R12*1), X3
 	VBROADCASTI128   56(R10), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -2013,10 +1991,10 @@ four75:
 	VPXOR            Y5, Y5, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 64(R9), Y5, Y0
-	VFMADD231PS      64(R9), Y3, Y1
+	VFMADD231PS.BCST 32(DI), Y5, Y0
+	VFMADD231PS      32(DI), X3, X1
 	VMOVDQU          96(SI)(R12*8), Y2
-	VBROADCASTSS     12(R8)(R12*1), Y3
+	VBROADCASTSS     12(R9)(R12*1), X3
 	VBROADCASTI128   80(R10), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -2025,8 +2003,8 @@ four75:
 	VPXOR            Y5, Y5, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 96(R9), Y5, Y0
-	VFMADD231PS      96(R9), Y3, Y1
+	VFMADD231PS.BCST 48(DI), Y5, Y0
+	VFMADD231PS      48(DI), X3, X1
 	ADDQ             $0x60, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -2040,11 +2018,11 @@ one77:
 	PREFETCHT0       (R11)
 	ADDQ             $0x18, R11
 	VMOVD            (R10), X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           (DI)(R12*8), Y2, Y2
-	VMOVUPS          Y2, (R9)
+	VCVTPH2PS        X2, X2
+	VMULPS           (R8)(R12*4), X2, X2
+	VMOVUPS          X2, (DI)
 	VMOVDQU          (SI)(R12*8), Y2
-	VBROADCASTSS     (R8)(R12*1), Y3
+	VBROADCASTSS     (R9)(R12*1), X3
 	VBROADCASTI128   8(R10), Y4
 	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
 	VPAND            low4<>+0(SB), Y4, Y4
@@ -2053,8 +2031,8 @@ one77:
 	VPXOR            Y5, Y5, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (R9), Y5, Y0
-	VFMADD231PS      (R9), Y3, Y1
+	VFMADD231PS.BCST (DI), Y5, Y0
+	VFMADD231PS      (DI), X3, X1
 	ADDQ             $0x18, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
@@ -2067,7 +2045,7 @@ end78:
 	VUNPCKHPD    X2, X2, X2
 	VADDPS       X2, X0, X0
 	VHADDPS      X0, X0, X0
-	VMOVSHDUP    X1, X1
+	VPERMILPS    $0x0d, X1, X1
 	VADDPS       X1, X0, X0
 	VMOVSS       X0, (AX)
 	ADDQ         DX, CX
@@ -2117,20 +2095,22 @@ end80:
 
 // func matVecQ8_0VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
-TEXT ·matVecQ8_0VNNI(SB), NOSPLIT, $184-48
+TEXT ·matVecQ8_0VNNI(SB), NOSPLIT, $88-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
 	MOVQ stride+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), R8
+	MOVQ blocks+40(FP), DI
+	MOVQ DI, R8
 	SHLQ $0x05, R8
-	LEAQ (SI)(R8*1), DI
-	LEAQ (SI)(R8*2), R8
-	LEAQ (DX)(DX*2), R9
-	LEAQ (SP), R9
-	ADDQ $0x38, R9
-	ANDQ $-64, R9
+	ADDQ SI, R8
+	MOVQ DI, R9
+	SHLQ $0x05, R9
+	ADDQ R8, R9
+	LEAQ (SP), DI
+	ADDQ $0x18, DI
+	ANDQ $-32, DI
 
 rows82:
 	CMPQ   BX, $0x02
@@ -2153,74 +2133,71 @@ four84:
 	ADDQ             $0x00000110, R11
 	VMOVD            (R10), X2
 	VPINSRW          $0x01, (R10)(DX*1), X2, X2
-	VPINSRW          $0x04, 34(R10), X2, X2
-	VPINSRW          $0x05, 34(R10)(DX*1), X2, X2
+	VPINSRW          $0x02, 34(R10), X2, X2
+	VPINSRW          $0x03, 34(R10)(DX*1), X2, X2
+	VPINSRW          $0x04, 68(R10), X2, X2
+	VPINSRW          $0x05, 68(R10)(DX*1), X2, X2
+	VPINSRW          $0x06, 102(R10), X2, X2
+	VPINSRW          $0x07, 102(R10)(DX*1), X2, X2
 	VCVTPH2PS        X2, Y2
-	VMULPS           (R8)(R12*4), Y2, Y2
-	VMOVUPS          Y2, (R9)
-	VMOVD            68(R10), X2
-	VPINSRW          $0x01, 68(R10)(DX*1), X2, X2
-	VPINSRW          $0x04, 102(R10), X2, X2
-	VPINSRW          $0x05, 102(R10)(DX*1), X2, X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           32(R8)(R12*4), Y2, Y2
-	VMOVUPS          Y2, 32(R9)
+	VMULPS           (R9)(R12*2), Y2, Y2
+	VMOVUPS          Y2, (DI)
 	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (DI)(R12*8), Y3
+	VMOVDQU          (R8)(R12*8), Y3
 	VMOVDQU          2(R10), Y4
 	VPXOR            bit7<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (R9), Y5, Y0
+	VFMADD231PS.BCST (DI), Y5, Y0
 	VMOVDQU          2(R10)(DX*1), Y4
 	VPXOR            bit7<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(R9), Y3, Y1
+	VFMADD231PS.BCST 4(DI), Y3, Y1
 	VMOVDQU          32(SI)(R12*8), Y2
-	VMOVDQU          32(DI)(R12*8), Y3
+	VMOVDQU          32(R8)(R12*8), Y3
 	VMOVDQU          36(R10), Y4
 	VPXOR            bit7<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 16(R9), Y5, Y0
+	VFMADD231PS.BCST 8(DI), Y5, Y0
 	VMOVDQU          36(R10)(DX*1), Y4
 	VPXOR            bit7<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 20(R9), Y3, Y1
+	VFMADD231PS.BCST 12(DI), Y3, Y1
 	VMOVDQU          64(SI)(R12*8), Y2
-	VMOVDQU          64(DI)(R12*8), Y3
+	VMOVDQU          64(R8)(R12*8), Y3
 	VMOVDQU          70(R10), Y4
 	VPXOR            bit7<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 32(R9), Y5, Y0
+	VFMADD231PS.BCST 16(DI), Y5, Y0
 	VMOVDQU          70(R10)(DX*1), Y4
 	VPXOR            bit7<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 36(R9), Y3, Y1
+	VFMADD231PS.BCST 20(DI), Y3, Y1
 	VMOVDQU          96(SI)(R12*8), Y2
-	VMOVDQU          96(DI)(R12*8), Y3
+	VMOVDQU          96(R8)(R12*8), Y3
 	VMOVDQU          104(R10), Y4
 	VPXOR            bit7<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 48(R9), Y5, Y0
+	VFMADD231PS.BCST 24(DI), Y5, Y0
 	VMOVDQU          104(R10)(DX*1), Y4
 	VPXOR            bit7<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 52(R9), Y3, Y1
+	VFMADD231PS.BCST 28(DI), Y3, Y1
 	ADDQ             $0x00000088, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -2237,22 +2214,23 @@ one86:
 	VMOVD            (R10), X2
 	VPINSRW          $0x01, (R10)(DX*1), X2, X2
 	VCVTPH2PS        X2, X2
-	VMULPS           (R8)(R12*4), X2, X2
-	VMOVUPS          X2, (R9)
+	VMOVSD           (R9)(R12*2), X3
+	VMULPS           X3, X2, X2
+	VMOVLPS          X2, (DI)
 	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (DI)(R12*8), Y3
+	VMOVDQU          (R8)(R12*8), Y3
 	VMOVDQU          2(R10), Y4
 	VPXOR            bit7<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y5
 	VPDPBUSD         Y2, Y4, Y5
 	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (R9), Y5, Y0
+	VFMADD231PS.BCST (DI), Y5, Y0
 	VMOVDQU          2(R10)(DX*1), Y4
 	VPXOR            bit7<>+0(SB), Y4, Y4
 	VMOVDQA          Y3, Y3
 	VPDPBUSD         Y2, Y4, Y3
 	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(R9), Y3, Y1
+	VFMADD231PS.BCST 4(DI), Y3, Y1
 	ADDQ             $0x22, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
@@ -2292,47 +2270,44 @@ four90:
 	PREFETCHT0       128(R11)
 	ADDQ             $0x00000088, R11
 	VMOVD            (R10), X1
-	VPINSRW          $0x04, 34(R10), X1, X1
+	VPINSRW          $0x02, 34(R10), X1, X1
+	VPINSRW          $0x04, 68(R10), X1, X1
+	VPINSRW          $0x06, 102(R10), X1, X1
 	VCVTPH2PS        X1, Y1
-	VMULPS           (R8)(R12*4), Y1, Y1
-	VMOVUPS          Y1, (R9)
-	VMOVD            68(R10), X1
-	VPINSRW          $0x04, 102(R10), X1, X1
-	VCVTPH2PS        X1, Y1
-	VMULPS           32(R8)(R12*4), Y1, Y1
-	VMOVUPS          Y1, 32(R9)
+	VMULPS           (R9)(R12*2), Y1, Y1
+	VMOVUPS          Y1, (DI)
 	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (DI)(R12*8), Y2
+	VMOVDQU          (R8)(R12*8), Y2
 	VMOVDQU          2(R10), Y3
 	VPXOR            bit7<>+0(SB), Y3, Y3
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (R9), Y2, Y0
+	VFMADD231PS.BCST (DI), Y2, Y0
 	VMOVDQU          32(SI)(R12*8), Y1
-	VMOVDQU          32(DI)(R12*8), Y2
+	VMOVDQU          32(R8)(R12*8), Y2
 	VMOVDQU          36(R10), Y3
 	VPXOR            bit7<>+0(SB), Y3, Y3
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 16(R9), Y2, Y0
+	VFMADD231PS.BCST 8(DI), Y2, Y0
 	VMOVDQU          64(SI)(R12*8), Y1
-	VMOVDQU          64(DI)(R12*8), Y2
+	VMOVDQU          64(R8)(R12*8), Y2
 	VMOVDQU          70(R10), Y3
 	VPXOR            bit7<>+0(SB), Y3, Y3
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 32(R9), Y2, Y0
+	VFMADD231PS.BCST 16(DI), Y2, Y0
 	VMOVDQU          96(SI)(R12*8), Y1
-	VMOVDQU          96(DI)(R12*8), Y2
+	VMOVDQU          96(R8)(R12*8), Y2
 	VMOVDQU          104(R10), Y3
 	VPXOR            bit7<>+0(SB), Y3, Y3
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 48(R9), Y2, Y0
+	VFMADD231PS.BCST 24(DI), Y2, Y0
 	ADDQ             $0x00000088, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -2347,16 +2322,17 @@ one92:
 	ADDQ             $0x22, R11
 	VMOVD            (R10), X1
 	VCVTPH2PS        X1, X1
-	VMULPS           (R8)(R12*4), X1, X1
-	VMOVUPS          X1, (R9)
+	VMOVSD           (R9)(R12*2), X2
+	VMULPS           X2, X1, X1
+	VMOVLPS          X1, (DI)
 	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (DI)(R12*8), Y2
+	VMOVDQU          (R8)(R12*8), Y2
 	VMOVDQU          2(R10), Y3
 	VPXOR            bit7<>+0(SB), Y3, Y3
 	VMOVDQA          Y2, Y2
 	VPDPBUSD         Y1, Y3, Y2
 	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (R9), Y2, Y0
+	VFMADD231PS.BCST (DI), Y2, Y0
 	ADDQ             $0x22, R10
 	ADDQ             $0x04, R12
 	DECQ             R13

@@ -21,8 +21,8 @@ import (
 // is denormal), and ends with the row.
 //
 // A prepared activation row of n blocks has three parts: 32*n bytes of quants; then
-// start values of 32*n bytes and d of 16*n bytes, four times each; or, for types with
-// a minimum, d and 1.0 of 32*n bytes, four times each, and s of 4*n bytes.
+// start values of 32*n bytes and d of 8*n bytes, once for each of the rows; or, for
+// types with a minimum, d and 1.0 of 16*n bytes, once for each, and s of 4*n bytes.
 
 // vecRows is how many rows are computed at a time. Four would be faster from a cache,
 // but their accesses are too far from one stream for the hardware to follow.
@@ -37,9 +37,25 @@ func (t vnni32) scaled() bool { return !t.signed && t.qh == 0 }
 // rowBytes is the size of a prepared block.
 func rowBytes(min bool) int {
 	if min {
-		return 68
+		return 32 + 8*vecRows + 4
 	}
-	return 80
+	return 64 + 4*vecRows
+}
+
+// parts are where the second and third part of a prepared row of n blocks start.
+func parts(row, n Register, min bool) (second, third Register) {
+	second, third = GP64(), GP64()
+	MOVQ(n, second)
+	SHLQ(U8(5), second)
+	ADDQ(row, second)
+	MOVQ(n, third)
+	if min {
+		SHLQ(U8(4), third)
+	} else {
+		SHLQ(U8(5), third)
+	}
+	ADDQ(second, third)
+	return second, third
 }
 
 // row32 prepares one activation row for matVec.
@@ -50,11 +66,7 @@ func row32(act string, min bool) {
 		"low and high, four bytes each, are what weight quants of the lower and upper lanes are too large by.")
 	dst, a, n := param("dst"), param("act"), param("blocks")
 	yBytes, yQs := vnni32{q32{min: min}}.act()
-	second, third := GP64(), GP64()
-	MOVQ(n, second)
-	SHLQ(U8(5), second)
-	LEAQ(Mem{Base: dst, Index: second, Scale: 2}, third)
-	ADDQ(dst, second)
+	second, third := parts(dst, n, min)
 	offsets, upper := YMM(), YMM()
 	if min {
 		VMOVUPS(floats8("one", 1), upper)
@@ -72,21 +84,21 @@ func row32(act string, min bool) {
 		if min {
 			VMOVSHDUP(d, y.AsX())
 			VMOVSS(y.AsX(), at(third, 0))
-			both := YMM()
-			VBROADCASTSS(d, both)
-			VBLENDPS(U8(0xaa), upper, both, both)
-			VMOVUPS(both, at(second, 0))
+			VBROADCASTSS(d, d)
+			VBLENDPS(U8(0xaa), upper.AsX(), d, d)
+			VMOVUPS(d, at(second, 0))
 			ADDQ(U8(4), third)
+			ADDQ(U8(8*vecRows), second)
 		} else {
 			s := YMM()
 			negativeSums(y, offsets, s)
 			VMOVDQU(s, at(second, 0))
 			VBROADCASTSS(d, d)
-			VMOVUPS(d, at(third, 0))
-			ADDQ(U8(16), third)
+			VMOVLPS(d, at(third, 0))
+			ADDQ(U8(4*vecRows), third)
+			ADDQ(U8(32), second)
 		}
 		ADDQ(U8(32), dst)
-		ADDQ(U8(32), second)
 	}, a)
 	finish()
 }
@@ -97,19 +109,16 @@ type vec struct {
 	act, second, third Register // parts of the prepared row
 	i                  Register // four times the block
 	p, ahead, buf      Register // block of the first row; what to prefetch; converted scales
-	stride, stride3    Register
+	stride             Register
 	acc                []VecVirtual
 	ms                 VecVirtual // m*s of row r in lane 2r+1
 }
 
 func (v *vec) row(r, disp int) Mem {
-	switch r {
-	case 0:
+	if r == 0 {
 		return at(v.p, disp)
-	case 3:
-		return Mem{Base: v.p, Index: v.stride3, Scale: 1, Disp: disp}
 	}
-	return Mem{Base: v.p, Index: v.stride, Scale: uint8(r), Disp: disp}
+	return Mem{Base: v.p, Index: v.stride, Scale: 1, Disp: disp}
 }
 
 // quants loads 32 quants of a row, as bytes without a sign.
@@ -134,19 +143,19 @@ func (v *vec) quants(r, disp int) VecVirtual {
 }
 
 // scales brings the scales of some blocks of all rows to memory: d*d of row r and
-// block b at 4*(4*b+r), or d*d and m at 8*(4*b+r).
+// block b at 4*(2*b+r), or d*d and m at 8*(2*b+r).
 func (v *vec) scales(blocks int) {
-	rows, vector := len(v.acc), XMM()
-	half := func(part int) VecVirtual { // eight 16-bit numbers
+	rows := len(v.acc)
+	words, factors := 1, Mem{Base: v.third, Index: v.i, Scale: 2}
+	if v.min {
+		words, factors = 2, Mem{Base: v.second, Index: v.i, Scale: 4}
+	}
+	perVector := 4 / words
+	for b := 0; b < blocks; b += perVector {
 		x := XMM()
-		perBlock, blocksOf := 1, 2
-		if v.min {
-			perBlock, blocksOf = 2, 1
-		}
-		for b := part * blocksOf; b < min((part+1)*blocksOf, blocks); b++ {
+		for i := range min(perVector, blocks-b) {
 			for r := range rows {
-				word := (b%blocksOf*4 + r) * perBlock
-				m := v.row(r, b*v.size)
+				word, m := (vecRows*i+r)*words, v.row(r, (b+i)*v.size)
 				switch {
 				case word == 0:
 					VMOVD(m, x)
@@ -157,36 +166,22 @@ func (v *vec) scales(blocks int) {
 				}
 			}
 		}
-		return x
-	}
-	parts := 2 // halves
-	if v.min {
-		parts = 4
-	}
-	if blocks == 1 {
-		vector = half(0)
-		if v.min {
+		if off := 4 * vecRows * words * b; blocks == 1 && !v.min {
+			VCVTPH2PS(x, x)
+			y := XMM()
+			VMOVSD(factors, y)
+			VMULPS(y, x, x)
+			VMOVLPS(x, at(v.buf, off))
+		} else if blocks == 1 {
+			VCVTPH2PS(x, x)
+			VMULPS(factors, x, x)
+			VMOVUPS(x, at(v.buf, off))
+		} else {
 			y := YMM()
-			VCVTPH2PS(vector, y)
-			VMULPS(Mem{Base: v.second, Index: v.i, Scale: 8}, y, y)
-			VMOVUPS(y, at(v.buf, 0))
-		} else {
-			VCVTPH2PS(vector, vector)
-			VMULPS(Mem{Base: v.third, Index: v.i, Scale: 4}, vector, vector)
-			VMOVUPS(vector, at(v.buf, 0))
+			VCVTPH2PS(x, y)
+			VMULPS(factors.Offset(off), y, y)
+			VMOVUPS(y, at(v.buf, off))
 		}
-		return
-	}
-	// Not two halves in one vector of 512 bits: that shuts a port to all the others.
-	for i := range parts {
-		y := YMM()
-		VCVTPH2PS(half(i), y)
-		if v.min {
-			VMULPS(Mem{Base: v.second, Index: v.i, Scale: 8, Disp: 32 * i}, y, y)
-		} else {
-			VMULPS(Mem{Base: v.third, Index: v.i, Scale: 4, Disp: 32 * i}, y, y)
-		}
-		VMOVUPS(y, at(v.buf, 32*i))
 	}
 }
 
@@ -203,7 +198,7 @@ func (v *vec) step(blocks int) {
 		y, s := YMM(), YMM()
 		VMOVDQU(Mem{Base: v.act, Index: v.i, Scale: 8, Disp: 32 * b}, y)
 		if v.min {
-			VBROADCASTSS(Mem{Base: v.third, Index: v.i, Scale: 1, Disp: 4 * b}, s)
+			VBROADCASTSS(Mem{Base: v.third, Index: v.i, Scale: 1, Disp: 4 * b}, s.AsX())
 		} else {
 			VMOVDQU(Mem{Base: v.second, Index: v.i, Scale: 8, Disp: 32 * b}, s)
 		}
@@ -216,14 +211,14 @@ func (v *vec) step(blocks int) {
 			}
 			vpdpbusd(y, q, sum)
 			VCVTDQ2PS(sum, sum)
-			scale := at(v.buf, 4*(4*b+r))
+			scale := at(v.buf, 4*(vecRows*b+r))
 			if v.min {
-				scale = at(v.buf, 8*(4*b+r))
+				scale = at(v.buf, 8*(vecRows*b+r))
 			}
 			VFMADD231PS_BCST(scale, sum, v.acc[r])
 		}
 		if v.min {
-			VFMADD231PS(at(v.buf, 32*b), s, v.ms)
+			VFMADD231PS(at(v.buf, 16*b), s.AsX(), v.ms)
 		}
 	}
 	advance(v.p, blocks*v.size)
@@ -247,14 +242,8 @@ func (v *vec) sums() Register {
 	if !v.min {
 		return res
 	}
-	m := XMM()
-	if len(v.acc) == 1 {
-		VMOVSHDUP(v.ms.AsX(), m)
-	} else {
-		VEXTRACTF128(U8(1), v.ms, m)
-		VSHUFPS(U8(0xdd), m, v.ms.AsX(), m)
-	}
-	VADDPS(m, res, res)
+	VPERMILPS(U8(0x0d), v.ms, v.ms) // lanes 1, 3
+	VADDPS(v.ms, res, res)
 	return res
 }
 
@@ -263,20 +252,16 @@ func (t vnni32) matVec() {
 	function(name, "func(dst *float32, w *byte, stride, rows int, act *byte, blocks int)")
 	Doc(name + " computes dst[i] = dot(row i of w, act) for i < rows, act a prepared row.")
 	dst, w, stride, rows := param("dst"), param("w"), param("stride"), param("rows")
-	v := &vec{vnni32: t, act: param("act"), second: GP64(), third: GP64(), stride: stride, stride3: GP64(), buf: GP64()}
-	parts := Load(Param("blocks"), GP64())
-	SHLQ(U8(5), parts)
-	LEAQ(Mem{Base: v.act, Index: parts, Scale: 1}, v.second)
-	LEAQ(Mem{Base: v.act, Index: parts, Scale: 2}, v.third)
-	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, v.stride3)
-	LEAQ(AllocLocal(128+56), v.buf)
-	ADDQ(U8(56), v.buf)
-	ANDQ(I8(-64), v.buf)
+	v := &vec{vnni32: t, act: param("act"), stride: stride, buf: GP64()}
+	v.second, v.third = parts(v.act, Load(Param("blocks"), GP64()), t.min)
+	LEAQ(AllocLocal(64+24), v.buf)
+	ADDQ(U8(24), v.buf)
+	ANDQ(I8(-32), v.buf)
 	eachRow(vecRows, rows, w, stride, dst, func(n int) {
 		v.acc, v.p, v.ahead, v.i = ymms(n), GP64(), GP64(), GP64()
 		zero(v.acc...)
 		if t.min {
-			v.ms = YMM()
+			v.ms = XMM()
 			zero(v.ms)
 		}
 		MOVQ(w, v.p)
