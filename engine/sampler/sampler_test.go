@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -50,6 +51,38 @@ func TestGreedy(t *testing.T) {
 		got, err := sampler(t, Options{}).Sample(c.logits)
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, "%v", c.logits)
+	}
+}
+
+// The largest wins wherever it lies, the first of several equal ones, and what is not
+// a number is found wherever it lies.
+func TestGreedyEverywhere(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for n := 1; n <= 13; n++ {
+		for at := range n {
+			for again := range n {
+				logits := make([]float32, n)
+				for i := range logits {
+					logits[i] = -2 - float32(i%3)
+				}
+				logits[at], logits[again] = -1, -1
+				got, err := Greedy(logits)
+				require.NoError(t, err)
+				require.EqualValues(t, min(at, again), got, "%d logits", n)
+
+				logits[again] = -inf
+				if at != again {
+					got, err = Greedy(logits)
+					require.NoError(t, err)
+					require.EqualValues(t, at, got, "%d logits, none of %d", n, again)
+				}
+				for _, bad := range []float32{inf, float32(math.NaN())} {
+					logits[again] = bad
+					_, err = Greedy(logits)
+					require.EqualError(t, err, fmt.Sprintf("sampler: the logit of token %d is %v, want a finite number", again, bad))
+				}
+			}
+		}
 	}
 }
 

@@ -199,7 +199,7 @@ func (s *Session) Close() {
 // has room for is an error before any work. A logit that is not a finite
 // number is an error too.
 func (s *Session) Eval(tokens []int32) ([]float32, error) {
-	return s.eval(context.Background(), tokens)
+	return s.eval(context.Background(), tokens, nil)
 }
 
 // EvalAll is Eval with the logits after every token, one row each.
@@ -210,7 +210,7 @@ func (s *Session) EvalAll(tokens []int32) ([][]float32, error) {
 	rows := make([][]float32, 0, len(tokens))
 	for len(tokens) > 0 {
 		n := min(len(tokens), s.o.Batch)
-		out, err := s.pass(tokens[:n], n)
+		out, err := s.pass(tokens[:n], n, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -222,8 +222,9 @@ func (s *Session) EvalAll(tokens []int32) ([][]float32, error) {
 	return rows, nil
 }
 
-// eval is Eval, with a look at ctx before each batch.
-func (s *Session) eval(ctx context.Context, tokens []int32) (logits []float32, err error) {
+// eval is Eval, with a look at ctx before each batch. The logits are in row, where it
+// is not nil.
+func (s *Session) eval(ctx context.Context, tokens []int32, row []float32) (logits []float32, err error) {
 	if err := s.check(tokens); err != nil {
 		return nil, err
 	}
@@ -232,7 +233,7 @@ func (s *Session) eval(ctx context.Context, tokens []int32) (logits []float32, e
 			return nil, err
 		}
 		n := min(len(tokens), s.o.Batch)
-		if logits, err = s.pass(tokens[:n], 1); err != nil {
+		if logits, err = s.pass(tokens[:n], 1, row); err != nil {
 			return nil, err
 		}
 		tokens = tokens[n:]
@@ -260,8 +261,9 @@ func (s *Session) check(tokens []int32) error {
 	return nil
 }
 
-// pass is one forward pass with the logits of the last nOut tokens.
-func (s *Session) pass(tokens []int32, nOut int) ([]float32, error) {
+// pass is one forward pass with the logits of the last nOut tokens, in dst or, where
+// that is nil, in a slice of the caller's own.
+func (s *Session) pass(tokens []int32, nOut int, dst []float32) ([]float32, error) {
 	decode := s.gpu && len(tokens) == 1
 	p := graph.Params{
 		NTokens: len(tokens), NOut: nOut, NKV: s.window(len(tokens)), KVType: s.o.KVType, GPU: s.gpu,
@@ -277,7 +279,11 @@ func (s *Session) pass(tokens []int32, nOut int) ([]float32, error) {
 		binary.LittleEndian.PutUint32(ids[4*i:], uint32(t))
 		binary.LittleEndian.PutUint32(pos[4*i:], uint32(s.pos+i))
 	}
-	logits, err := plan.Run(map[string][]byte{model.InputTokens: ids, model.InputPositions: pos}, s.cache)
+	logits := dst
+	if logits == nil {
+		logits = make([]float32, nOut*s.m.NVocab)
+	}
+	err = plan.RunInto(logits, map[string][]byte{model.InputTokens: ids, model.InputPositions: pos}, s.cache)
 	if err == nil {
 		err = s.checkLogits(logits, len(tokens)-nOut)
 	}
@@ -298,6 +304,9 @@ func (s *Session) window(n int) int {
 // checkLogits refuses what no sampler could use. first is the batch's row of
 // the first logits.
 func (s *Session) checkLogits(logits []float32, first int) error {
+	if finite(logits) {
+		return nil
+	}
 	for i, l := range logits {
 		if l-l != 0 { // NaN or infinite
 			return fmt.Errorf("the logit of token %d after position %d is %v, want a finite number: the weights or the arithmetic are broken",
@@ -305,6 +314,21 @@ func (s *Session) checkLogits(logits []float32, first int) error {
 		}
 	}
 	return nil
+}
+
+// finite says whether all are finite numbers. Four sums don't wait for each other.
+func finite(x []float32) bool {
+	var sum [4]float32 // of zeros, or of NaNs
+	for ; len(x) >= 4; x = x[4:] {
+		sum[0] += x[0] - x[0]
+		sum[1] += x[1] - x[1]
+		sum[2] += x[2] - x[2]
+		sum[3] += x[3] - x[3]
+	}
+	for _, l := range x {
+		sum[0] += l - l
+	}
+	return sum[0]+sum[1]+sum[2]+sum[3] == 0
 }
 
 // Generate evaluates the prompt and then draws up to n tokens, each evaluated
@@ -331,8 +355,9 @@ func (s *Session) Generate(ctx context.Context, prompt []int32, n int, sm *sampl
 	}
 	var drawn []int32
 	next := prompt
+	row := make([]float32, s.m.NVocab) // one for all: new memory costs more than what is copied to it
 	for len(drawn) < n {
-		logits, err := s.eval(ctx, next)
+		logits, err := s.eval(ctx, next, row)
 		if err != nil {
 			return drawn, err
 		}

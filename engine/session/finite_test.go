@@ -1,0 +1,27 @@
+package session
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is not a finite number is found wherever it lies.
+func TestFinite(t *testing.T) {
+	for n := range 14 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(i) * 1e37
+		}
+		require.True(t, finite(x), "%d", n)
+		for i := range x {
+			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+				old := x[i]
+				x[i] = float32(bad)
+				require.False(t, finite(x), "%v at %d of %d", bad, i, n)
+				x[i] = old
+			}
+		}
+	}
+}
