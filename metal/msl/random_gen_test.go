@@ -21,8 +21,7 @@ type thread struct {
 }
 
 type group struct {
-	shared []value
-	id     uint64
+	id uint64
 }
 
 // An expr is text and meaning.
@@ -76,7 +75,6 @@ type param struct {
 	t   typ
 	ref byte // 0, '&' or '*'
 	set func(*thread, value, int)
-	rec *record
 }
 
 type generator struct {

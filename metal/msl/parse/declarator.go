@@ -15,7 +15,6 @@ type declarator struct {
 	attrs []*ast.Attr
 	specs ast.Specs // from attributes such as [[kernel]]
 	pack  bool      // ... before the name
-	asm   bool
 }
 
 // part is one operator of a declarator.

@@ -110,8 +110,6 @@ func declarators(parent, child ast.Node) bool {
 	return false
 }
 
-var nodeType = reflect.TypeOf((*ast.Node)(nil)).Elem()
-
 // walk calls f for every node below n with the nearest node above it.
 func walk(v reflect.Value, parent ast.Node, f func(parent, child ast.Node)) {
 	switch v.Kind() {

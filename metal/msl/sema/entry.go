@@ -500,9 +500,7 @@ func (c *checker) funcInstance(s *scope, d ast.Decl, name *ast.Name, attrs []*as
 			c.errorf(name, "no instance of '%s' has type '%s'%s", r.sym.name, want, why)
 		}
 	})
-	for _, g := range t.diags {
-		c.sink.diags = append(c.sink.diags, g)
-	}
+	c.sink.diags = append(c.sink.diags, t.diags...)
 	c.sink.errs += t.errs
 	if !isKernel {
 		if f != nil {

@@ -42,7 +42,7 @@ const (
 )
 
 // The types of constants and elements. Those of 2 to 4 components follow a
-// scalar's at the next numbers.
+// scalar's at the next numbers; testdata/metal.tsv has those of 4.
 const (
 	mtlDataTypeFloat  mtlDataType = 3
 	mtlDataTypeHalf   mtlDataType = 16
@@ -56,17 +56,4 @@ const (
 	mtlDataTypeLong   mtlDataType = 81
 	mtlDataTypeULong  mtlDataType = 85
 	mtlDataTypeBFloat mtlDataType = 121
-
-	mtlDataTypeFloat4  mtlDataType = 6
-	mtlDataTypeHalf4   mtlDataType = 19
-	mtlDataTypeInt4    mtlDataType = 32
-	mtlDataTypeUInt4   mtlDataType = 36
-	mtlDataTypeShort4  mtlDataType = 40
-	mtlDataTypeUShort4 mtlDataType = 44
-	mtlDataTypeChar4   mtlDataType = 48
-	mtlDataTypeUChar4  mtlDataType = 52
-	mtlDataTypeBool4   mtlDataType = 56
-	mtlDataTypeLong4   mtlDataType = 84
-	mtlDataTypeULong4  mtlDataType = 88
-	mtlDataTypeBFloat4 mtlDataType = 124
 )

@@ -121,7 +121,12 @@ func wanted() (selectors, constants []string, err error) {
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
 			for _, s := range g.Specs {
 				for _, name := range s.(*ast.ValueSpec).Names {
-					constants = append(constants, "MTL"+strings.TrimPrefix(name.Name, "mtl"))
+					constant := "MTL" + strings.TrimPrefix(name.Name, "mtl")
+					constants = append(constants, constant)
+					// A test holds a scalar's number against that of its vector.
+					if strings.HasPrefix(constant, "MTLDataType") {
+						constants = append(constants, constant+"4")
+					}
 				}
 			}
 		}
