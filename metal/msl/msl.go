@@ -5,11 +5,11 @@
 // knows no device: metal/mtl/soft interprets what it gives, metal/mtl/cuda prints
 // it as CUDA C++.
 //
-// Order of use: [Compile] checks a source file and gives a [Library], which lists
-// its entry points, the broken ones with their errors; [Library.Specialize] makes the
-// verified IR of one, with the values of function constants; [Library.Check] does
-// so for all of them, in parallel. Errors are diagnostics with file, line,
-// column, the source line and a caret ([Error]).
+// Order of use: [Compile] (or [CompileText], of what is in no file) checks a source
+// and gives a [Library], which lists its entry points, the broken ones with their
+// errors; [Library.Specialize] makes the verified IR of one, with the values of
+// function constants; [Library.Check] does so for all of them, in parallel. Errors
+// are diagnostics with file, line, column, the source line and a caret ([Error]).
 //
 // A Library is immutable and safe for concurrent use.
 package msl

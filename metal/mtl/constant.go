@@ -46,6 +46,15 @@ func ParseType(name string) (Type, error) {
 	return AnyType, fmt.Errorf("mtl: type %q: want one of %v", name, typeNames[1:])
 }
 
+// mslTypes are the spellings of MSL.
+var mslTypes = map[string]Type{
+	"bool": Bool, "char": Int8, "uchar": Uint8, "short": Int16, "ushort": Uint16, "int": Int32, "uint": Uint32,
+	"long": Int64, "ulong": Uint64, "half": Float16, "bfloat": BFloat16, "float": Float32,
+}
+
+// MSLType is the scalar type that MSL spells so, AnyType for anything else.
+func MSLType(spelling string) Type { return mslTypes[spelling] }
+
 // Size is the number of bytes; 0 for AnyType.
 func (t Type) Size() int {
 	switch t {

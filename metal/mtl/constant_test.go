@@ -116,6 +116,9 @@ func TestTypes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, ty, got)
 	}
+	for spelling, want := range map[string]Type{"uchar": Uint8, "long": Int64, "half": Float16, "bfloat": BFloat16, "float4": AnyType, "": AnyType} {
+		require.Equal(t, want, MSLType(spelling), spelling)
+	}
 	_, err := ParseType("any")
 	require.ErrorContains(t, err, `mtl: type "any": want one of [bool int8`)
 	for _, c := range []struct {

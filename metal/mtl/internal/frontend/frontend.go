@@ -10,13 +10,10 @@ package frontend
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"path"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
-	"time"
 
 	"minfer/metal/msl"
 	"minfer/metal/msl/ir"
@@ -34,21 +31,9 @@ func Compile(ctx context.Context, source mtl.Source) (*Library, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	name := path.Clean(strings.TrimLeft(source.Name, "/"))
-	if !fs.ValidPath(name) || name == "." {
-		name = "source.metal"
-	}
-	o := msl.Options{Safe: !source.FastMath}
-	for macro, value := range source.Defines {
-		o.Defines = append(o.Defines, macro+"="+value)
-	}
-	sort.Strings(o.Defines)
-	lib, err := msl.Compile(sourceFS{name, source}, name, o)
-	if err == nil {
-		err = lib.Err()
-	}
+	lib, err := msl.CompileText(source.Name, source.Text, source.Include, source.Defines, msl.Options{Safe: !source.FastMath})
 	if err != nil {
-		return nil, fmt.Errorf("metal: %s does not compile:\n%w", name, err)
+		return nil, fmt.Errorf("metal: %w", err)
 	}
 	l := &Library{lib: lib}
 	for _, c := range lib.Constants() {
@@ -59,42 +44,6 @@ func Compile(ctx context.Context, source mtl.Source) (*Library, error) {
 	return l, ctx.Err()
 }
 
-// sourceFS is a source's text among the files that it includes.
-type sourceFS struct {
-	name   string
-	source mtl.Source
-}
-
-// Open implements fs.FS.
-func (f sourceFS) Open(name string) (fs.File, error) {
-	if name == f.name {
-		return &textFile{strings.NewReader(f.source.Text), name}, nil
-	}
-	if f.source.Include == nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return f.source.Include.Open(name)
-}
-
-// textFile is an open file, and its own fs.FileInfo, of a text in memory.
-type textFile struct {
-	*strings.Reader
-	name string
-}
-
-func (f *textFile) Stat() (fs.FileInfo, error) { return f, nil }
-func (f *textFile) Close() error               { return nil }
-func (f *textFile) Name() string               { return path.Base(f.name) }
-func (f *textFile) Mode() fs.FileMode          { return 0o444 }
-func (f *textFile) ModTime() time.Time         { return time.Time{} }
-func (f *textFile) IsDir() bool                { return false }
-func (f *textFile) Sys() any                   { return nil }
-
-var constantTypes = map[string]mtl.Type{
-	"bool": mtl.Bool, "char": mtl.Int8, "uchar": mtl.Uint8, "short": mtl.Int16, "ushort": mtl.Uint16, "int": mtl.Int32, "uint": mtl.Uint32,
-	"long": mtl.Int64, "ulong": mtl.Uint64, "half": mtl.Float16, "bfloat": mtl.BFloat16, "float": mtl.Float32,
-}
-
 // constantType takes the spelling of a scalar or vector apart.
 func constantType(spelled string) (t mtl.Type, components int) {
 	components = 1
@@ -102,7 +51,7 @@ func constantType(spelled string) (t mtl.Type, components int) {
 		components = int(spelled[last] - '0')
 		spelled = spelled[:last]
 	}
-	return constantTypes[spelled], components
+	return mtl.MSLType(spelled), components
 }
 
 // Kernels lists the entry points by host name, sorted.
