@@ -9,12 +9,13 @@ GENERATE := go generate $(GENERATED) && go run ./engine/tokenizer/gen
 TESTFLAGS ?=
 CLANG ?= clang
 QEMU ?= qemu-aarch64-static
+CHROOT ?= $(if $(filter 0,$(shell id -u)),chroot,unshare -r chroot)
 TAR ?= tar
 # What `make dist` packs: system-processor, and -static for one that needs no
 # shared library.
 DIST = linux-amd64 linux-amd64-static linux-arm64 darwin-arm64
 
-.PHONY: demo build static dist test test-v3 test-arm64 verify-mac race check check-msl generate golden fuzz bench bench-peers clean help
+.PHONY: demo build static dist test test-v3 test-arm64 test-static verify-mac race check check-msl generate golden fuzz bench bench-peers clean help
 
 demo: build ## build, verify every op, and write text with the embedded model
 	bin/mverify --suite ops
@@ -58,6 +59,11 @@ test-arm64: ## the suites on an arm64 build, emulated: Debian's qemu-user-static
 	$(QEMU) bin/arm64/mbench run --prompt "In the beginning" -n 8
 	GOARCH=arm64 go test -exec $(QEMU) ./cpu/kernel ./engine/quant ./metal/mtl
 
+test-static: static ## the static programs in a root that holds nothing else (chroot)
+	rm -rf bin/root && mkdir bin/root && cp bin/static/mverify bin/static/mbench bin/root/
+	$(CHROOT) bin/root /mverify --suite ops
+	$(CHROOT) bin/root /mbench run --prompt "In the beginning" -n 16
+
 # What runs on the GPU has no case that hangs it on purpose: no deadline, safety or
 # mutation cases, which can freeze a Mac. Where the device breaks a rule of the
 # interface, nothing more is run on it.
@@ -80,7 +86,7 @@ verify-mac: ## on a Mac: conformance, kernels, greedy text and sweeps on its GPU
 	echo "Please send back dist/$$name.tar.gz"; exit $$status
 
 race: ## the concurrent packages under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test -race ./cpu ./engine/graph/... ./engine/model ./engine/quant ./engine/session ./engine/synth ./engine/tokenizer ./metal ./metal/msl ./metal/mtl/apple ./metal/mtl/cuda ./metal/mtl/mtltest ./metal/mtl/soft/... ./suites/limits ./suites/safety
+	CGO_ENABLED=1 go test -race ./cpu ./engine/graph/... ./engine/model ./engine/quant ./engine/session ./engine/synth ./engine/tokenizer ./metal ./metal/msl ./metal/mtl/apple ./metal/mtl/cuda ./metal/mtl/internal/... ./metal/mtl/mtltest ./metal/mtl/soft/... ./suites/limits ./suites/safety
 
 check: ## format, vet on every platform, generated files current, tidy modules
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above are not formatted"; exit 1; }
