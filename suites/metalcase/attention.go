@@ -196,11 +196,15 @@ func (c *Attention) plant(r *rand.Rand, q, keys []float32, pos []int32) {
 	if c.Peaks {
 		row := len(pos) - 1
 		// The largest rises, then falls; a tile begins with it, and no half holds it. It
-		// rises again in the last of many parts.
-		for _, peak := range []struct {
+		// rises again in the last of many parts, and behind what the row before sees.
+		peaks := []struct {
 			cell  int
 			score float64
-		}{{5, 95}, {tile, 70_000}, {2*tile + 5, 100}, {4096 + 2, 140_000}} {
+		}{{5, 95}, {tile, 70_000}, {2*tile + 5, 100}, {4096 + 2, 140_000}}
+		if len(pos) > 3 {
+			peaks[3].cell = int(pos[row])
+		}
+		for _, peak := range peaks {
 			for head := 0; head < c.Heads; head += group {
 				if peak.cell < c.NKV {
 					aim(peak.cell, row, head, peak.score)
