@@ -94,6 +94,23 @@ func TestSafeChecks(t *testing.T) {
 	require.Len(t, safeChecks(), len(mtltest.All())-4)
 }
 
+// What a Mac's user is asked to run has no case that hangs a GPU on purpose: of this
+// package the conformance suite alone, and no suite of faults.
+func TestVerifyMac(t *testing.T) {
+	data, err := os.ReadFile("../../../Makefile")
+	require.NoError(t, err)
+	_, recipe, found := strings.Cut(string(data), "\nverify-mac:")
+	require.True(t, found)
+	recipe, _, _ = strings.Cut(recipe, "\n\n")
+	require.Contains(t, recipe, "go test -count=1 -v -run '^TestConformance$$' ./metal/mtl/apple ")
+	require.Equal(t, 1, strings.Count(recipe, "go test"))
+	require.Equal(t, 2, strings.Count(recipe, "bin/mverify"))
+	require.Contains(t, recipe, "bin/mverify --version")
+	require.Contains(t, recipe, "bin/mverify --suite kernels,ops,matmul,attention,kv,fusion,greedy --device apple ")
+	require.Equal(t, 1, strings.Count(recipe, "bin/mbench"))
+	require.Contains(t, recipe, "bin/mbench --sweep ")
+}
+
 const affine = `#include <metal_stdlib>
 using namespace metal;
 constant uint by [[function_constant(3)]];
