@@ -2,6 +2,11 @@
 
 package kernel
 
+// matVecQ4_KVNNI computes dst[i] = dot(row i of w, act) for i < rows, act a prepared row.
+//
+//go:noescape
+func matVecQ4_KVNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
+
 // packQ4_KVNNI writes the part of a pair of Q8_K rows of 2368*blocks bytes of packed rows.
 //
 //go:noescape
@@ -23,6 +28,11 @@ func tileQ4_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int
 //go:noescape
 func finishQ4_KVNNI(dst *float32, dstStride int, acc *float32)
 
+// matVecQ5_KVNNI computes dst[i] = dot(row i of w, act) for i < rows, act a prepared row.
+//
+//go:noescape
+func matVecQ5_KVNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
+
 // packQ5_KVNNI writes the part of a pair of Q8_K rows of 2368*blocks bytes of packed rows.
 //
 //go:noescape
@@ -43,6 +53,11 @@ func tileQ5_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int
 //
 //go:noescape
 func finishQ5_KVNNI(dst *float32, dstStride int, acc *float32)
+
+// matVecQ6_KVNNI computes dst[i] = dot(row i of w, act) for i < rows, act a prepared row.
+//
+//go:noescape
+func matVecQ6_KVNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 
 // packQ6_KVNNI writes the part of a pair of Q8_K rows of 2368*blocks bytes of packed rows.
 //

@@ -2,6 +2,150 @@
 
 #include "textflag.h"
 
+// func matVecQ4_KVNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·matVecQ4_KVNNI(SB), NOSPLIT, $32-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ act+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	LEAQ (SP), R8
+
+rows2:
+	CMPQ   BX, $0x01
+	JLT    next3
+	VXORPS Y0, Y0, Y0
+	VXORPS X1, X1, X1
+	MOVQ   CX, R9
+	MOVQ   SI, R10
+	MOVQ   DI, R11
+	TESTQ  R11, R11
+	JZ     end5
+
+block4:
+	// Prefetch half a page ahead
+	PREFETCHT0    2048(R9)
+	PREFETCHT0    2112(R9)
+	PREFETCHT0    2176(R9)
+	VMOVDQU       (R9), X2
+	VPSHUFB       lowParts<>+0(SB), X2, X3
+	VPSHUFB       highParts<>+0(SB), X2, X2
+	VPSRLVD       lowShift<>+0(SB), X3, X3
+	VPAND         lowMask<>+0(SB), X3, X3
+	VPSRLW        $0x02, X2, X2
+	VPTERNLOGD    $0xf8, highMask<>+0(SB), X2, X3
+	VPBROADCASTQ  X3, Y2
+	VPSHUFB       twice<>+0(SB), Y2, Y2
+	VMOVDQU       Y2, (R8)
+	VPSHUFB       upperBytes<>+0(SB), X3, X2
+	VPXOR         Y3, Y3, Y3
+	VMOVDQU       16(R9), Y4
+	VPAND         low4<>+0(SB), Y4, Y5
+	VPMADDUBSW    4(R10), Y5, Y5
+	VPDPWSSD.BCST (R8), Y5, Y3
+	VPSRLW        $0x04, Y4, Y4
+	VPAND         low4<>+0(SB), Y4, Y4
+	VPMADDUBSW    36(R10), Y4, Y4
+	VPDPWSSD.BCST 4(R8), Y4, Y3
+	VMOVDQU       48(R9), Y4
+	VPAND         low4<>+0(SB), Y4, Y5
+	VPMADDUBSW    68(R10), Y5, Y5
+	VPDPWSSD.BCST 8(R8), Y5, Y3
+	VPSRLW        $0x04, Y4, Y4
+	VPAND         low4<>+0(SB), Y4, Y4
+	VPMADDUBSW    100(R10), Y4, Y4
+	VPDPWSSD.BCST 12(R8), Y4, Y3
+	VMOVDQU       80(R9), Y4
+	VPAND         low4<>+0(SB), Y4, Y5
+	VPMADDUBSW    132(R10), Y5, Y5
+	VPDPWSSD.BCST 16(R8), Y5, Y3
+	VPSRLW        $0x04, Y4, Y4
+	VPAND         low4<>+0(SB), Y4, Y4
+	VPMADDUBSW    164(R10), Y4, Y4
+	VPDPWSSD.BCST 20(R8), Y4, Y3
+	VMOVDQU       112(R9), Y4
+	VPAND         low4<>+0(SB), Y4, Y5
+	VPMADDUBSW    196(R10), Y5, Y5
+	VPDPWSSD.BCST 24(R8), Y5, Y3
+	VPSRLW        $0x04, Y4, Y4
+	VPAND         low4<>+0(SB), Y4, Y4
+	VPMADDUBSW    228(R10), Y4, Y4
+	VPDPWSSD.BCST 28(R8), Y4, Y3
+	VCVTPH2PS     (R9), X4
+	VPMADDWD      260(R10), X2, X5
+	VBROADCASTSS  (R10), X2
+	VMULPS        X2, X4, X2
+	VBROADCASTSS  X2, Y4
+	VCVTDQ2PS     X5, X5
+	VPERMILPS     $0x55, X2, X2
+	VFNMADD231PS  X5, X2, X1
+	VCVTDQ2PS     Y3, Y3
+	VFMADD231PS   Y3, Y4, Y0
+	ADDQ          $0x00000090, R9
+	ADDQ          $0x00000124, R10
+	DECQ          R11
+	JNZ           block4
+
+end5:
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X2
+	VUNPCKLPD    X2, X2, X0
+	VUNPCKHPD    X2, X2, X2
+	VADDPS       X2, X0, X0
+	VHADDPS      X0, X0, X0
+	VUNPCKLPD    X1, X1, X2
+	VUNPCKHPD    X1, X1, X1
+	VADDPS       X1, X2, X2
+	VHADDPS      X2, X2, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, BX
+	JMP          rows2
+
+next3:
+	VZEROUPPER
+	RET
+
+DATA lowParts<>+0(SB)/8, $0x0f0e0d0c07060504
+DATA lowParts<>+8(SB)/8, $0x0f0e0d0c0b0a0908
+GLOBL lowParts<>(SB), RODATA|NOPTR, $16
+
+DATA highParts<>+0(SB)/8, $0x0706050480808080
+DATA highParts<>+8(SB)/8, $0x0b0a090880808080
+GLOBL highParts<>(SB), RODATA|NOPTR, $16
+
+DATA lowShift<>+0(SB)/8, $0x0000000000000000
+DATA lowShift<>+8(SB)/8, $0x0000000400000000
+GLOBL lowShift<>(SB), RODATA|NOPTR, $16
+
+DATA lowMask<>+0(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA lowMask<>+8(SB)/8, $0x0f0f0f0f3f3f3f3f
+GLOBL lowMask<>(SB), RODATA|NOPTR, $16
+
+DATA highMask<>+0(SB)/8, $0x3030303000000000
+DATA highMask<>+8(SB)/8, $0x3030303000000000
+GLOBL highMask<>(SB), RODATA|NOPTR, $16
+
+DATA twice<>+0(SB)/8, $0x8001800180008000
+DATA twice<>+8(SB)/8, $0x8003800380028002
+DATA twice<>+16(SB)/8, $0x8005800580048004
+DATA twice<>+24(SB)/8, $0x8007800780068006
+GLOBL twice<>(SB), RODATA|NOPTR, $32
+
+DATA upperBytes<>+0(SB)/8, $0x800b800a80098008
+DATA upperBytes<>+8(SB)/8, $0x800f800e800d800c
+GLOBL upperBytes<>(SB), RODATA|NOPTR, $16
+
+DATA low4<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA low4<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA low4<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA low4<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
+GLOBL low4<>(SB), RODATA|NOPTR, $32
+
 // func packQ4_KVNNI(dst *byte, act0 *byte, act1 *byte, pair int, blocks int)
 // Requires: AVX, AVX2, AVX512F
 TEXT ·packQ4_KVNNI(SB), NOSPLIT, $0-40
@@ -15,9 +159,9 @@ TEXT ·packQ4_KVNNI(SB), NOSPLIT, $0-40
 	SHLQ      $0x06, DI
 	ADDQ      AX, DI
 	TESTQ     SI, SI
-	JZ        end2
+	JZ        end7
 
-vector1:
+vector6:
 	VMOVDQU      4(CX), Y1
 	VMOVDQU      4(DX), Y2
 	VPERMT2D     Z2, Z0, Z1
@@ -79,9 +223,9 @@ vector1:
 	ADDQ         $0x00000940, AX
 	ADDQ         $0x00000940, DI
 	DECQ         SI
-	JNZ          vector1
+	JNZ          vector6
 
-end2:
+end7:
 	VZEROUPPER
 	RET
 
@@ -119,9 +263,9 @@ TEXT ·panelQ4_KVNNI(SB), NOSPLIT, $0-32
 	SHLQ      $0x05, DX
 	ADDQ      DX, AX
 	TESTQ     BX, BX
-	JZ        end4
+	JZ        end9
 
-vector3:
+vector8:
 	// 6-bit scales to bytes 0..7, minimums to bytes 8..15
 	VMOVDQU      (CX), X2
 	VPSHUFB      lowParts<>+0(SB), X2, X3
@@ -185,9 +329,9 @@ vector3:
 	ADDQ         $0x00000900, DI
 	ADDQ         $0x00000900, R8
 	DECQ         BX
-	JNZ          vector3
+	JNZ          vector8
 
-end4:
+end9:
 	VZEROUPPER
 	RET
 
@@ -201,32 +345,6 @@ DATA doubled<>+48(SB)/8, $0x0000000600000006
 DATA doubled<>+56(SB)/8, $0x0000000700000007
 GLOBL doubled<>(SB), RODATA|NOPTR, $64
 
-DATA lowParts<>+0(SB)/8, $0x0f0e0d0c07060504
-DATA lowParts<>+8(SB)/8, $0x0f0e0d0c0b0a0908
-GLOBL lowParts<>(SB), RODATA|NOPTR, $16
-
-DATA highParts<>+0(SB)/8, $0x0706050480808080
-DATA highParts<>+8(SB)/8, $0x0b0a090880808080
-GLOBL highParts<>(SB), RODATA|NOPTR, $16
-
-DATA lowShift<>+0(SB)/8, $0x0000000000000000
-DATA lowShift<>+8(SB)/8, $0x0000000400000000
-GLOBL lowShift<>(SB), RODATA|NOPTR, $16
-
-DATA lowMask<>+0(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA lowMask<>+8(SB)/8, $0x0f0f0f0f3f3f3f3f
-GLOBL lowMask<>(SB), RODATA|NOPTR, $16
-
-DATA highMask<>+0(SB)/8, $0x3030303000000000
-DATA highMask<>+8(SB)/8, $0x3030303000000000
-GLOBL highMask<>(SB), RODATA|NOPTR, $16
-
-DATA low4<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA low4<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA low4<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA low4<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
-GLOBL low4<>(SB), RODATA|NOPTR, $32
-
 DATA evenWords<>+0(SB)/8, $0x0d0c090805040100
 DATA evenWords<>+8(SB)/8, $0x0d0c090805040100
 GLOBL evenWords<>(SB), RODATA|NOPTR, $16
@@ -237,22 +355,22 @@ TEXT ·tileQ4_KVNNI(SB), NOSPLIT, $0-56
 	MOVQ  next+40(FP), AX
 	MOVQ  lines+48(FP), CX
 	TESTQ CX, CX
-	JZ    end6
+	JZ    end11
 
-vector5:
+vector10:
 	PREFETCHT1 (AX)
 	ADDQ       $0x40, AX
 	DECQ       CX
-	JNZ        vector5
+	JNZ        vector10
 
-end6:
+end11:
 	MOVQ    acc+0(FP), AX
 	MOVQ    panel+8(FP), CX
 	MOVQ    packed+16(FP), DX
 	MOVQ    blocks+24(FP), BX
 	MOVQ    first+32(FP), SI
 	TESTQ   SI, SI
-	JZ      start7
+	JZ      start12
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z0, 64(AX)
@@ -279,11 +397,11 @@ end6:
 	VMOVUPS Z0, 1408(AX)
 	VMOVUPS Z0, 1472(AX)
 
-start7:
+start12:
 	TESTQ BX, BX
-	JZ    end9
+	JZ    end14
 
-vector8:
+vector13:
 	VMOVUPS         2304(DX), Y0
 	VMULPS.BCST     2240(CX), Y0, Y1
 	VMOVUPS         Y1, 1536(AX)
@@ -772,9 +890,9 @@ vector8:
 	ADDQ            $0x00000900, CX
 	ADDQ            $0x00000940, DX
 	DECQ            BX
-	JNZ             vector8
+	JNZ             vector13
 
-end9:
+end14:
 	VZEROUPPER
 	RET
 
@@ -941,6 +1059,134 @@ DATA minOrder<>+48(SB)/8, $0x0000000700000006
 DATA minOrder<>+56(SB)/8, $0x0000000f0000000e
 GLOBL minOrder<>(SB), RODATA|NOPTR, $64
 
+// func matVecQ5_KVNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·matVecQ5_KVNNI(SB), NOSPLIT, $32-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ act+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	LEAQ (SP), R8
+
+rows16:
+	CMPQ   BX, $0x01
+	JLT    next17
+	VXORPS Y0, Y0, Y0
+	VXORPS X1, X1, X1
+	MOVQ   CX, R9
+	MOVQ   SI, R10
+	MOVQ   DI, R11
+	TESTQ  R11, R11
+	JZ     end19
+
+block18:
+	// Prefetch half a page ahead
+	PREFETCHT0    2048(R9)
+	PREFETCHT0    2112(R9)
+	PREFETCHT0    2176(R9)
+	VMOVDQU       (R9), X2
+	VPSHUFB       lowParts<>+0(SB), X2, X3
+	VPSHUFB       highParts<>+0(SB), X2, X2
+	VPSRLVD       lowShift<>+0(SB), X3, X3
+	VPAND         lowMask<>+0(SB), X3, X3
+	VPSRLW        $0x02, X2, X2
+	VPTERNLOGD    $0xf8, highMask<>+0(SB), X2, X3
+	VPBROADCASTQ  X3, Y2
+	VPSHUFB       twice<>+0(SB), Y2, Y2
+	VMOVDQU       Y2, (R8)
+	VPSHUFB       upperBytes<>+0(SB), X3, X2
+	VMOVDQU       16(R9), Y3
+	VPXOR         Y4, Y4, Y4
+	VMOVDQU       48(R9), Y5
+	VPAND         low4<>+0(SB), Y5, Y6
+	VPSLLW        $0x04, Y3, Y7
+	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y7, Y6
+	VPMADDUBSW    4(R10), Y6, Y6
+	VPDPWSSD.BCST (R8), Y6, Y4
+	VPSRLW        $0x04, Y5, Y5
+	VPAND         low4<>+0(SB), Y5, Y5
+	VPSLLW        $0x03, Y3, Y6
+	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y6, Y5
+	VPMADDUBSW    36(R10), Y5, Y5
+	VPDPWSSD.BCST 4(R8), Y5, Y4
+	VMOVDQU       80(R9), Y5
+	VPAND         low4<>+0(SB), Y5, Y6
+	VPSLLW        $0x02, Y3, Y7
+	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y7, Y6
+	VPMADDUBSW    68(R10), Y6, Y6
+	VPDPWSSD.BCST 8(R8), Y6, Y4
+	VPSRLW        $0x04, Y5, Y5
+	VPAND         low4<>+0(SB), Y5, Y5
+	VPSLLW        $0x01, Y3, Y6
+	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y6, Y5
+	VPMADDUBSW    100(R10), Y5, Y5
+	VPDPWSSD.BCST 12(R8), Y5, Y4
+	VMOVDQU       112(R9), Y5
+	VPAND         low4<>+0(SB), Y5, Y6
+	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y3, Y6
+	VPMADDUBSW    132(R10), Y6, Y6
+	VPDPWSSD.BCST 16(R8), Y6, Y4
+	VPSRLW        $0x04, Y5, Y5
+	VPAND         low4<>+0(SB), Y5, Y5
+	VPSRLW        $0x01, Y3, Y6
+	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y6, Y5
+	VPMADDUBSW    164(R10), Y5, Y5
+	VPDPWSSD.BCST 20(R8), Y5, Y4
+	VMOVDQU       144(R9), Y5
+	VPAND         low4<>+0(SB), Y5, Y6
+	VPSRLW        $0x02, Y3, Y7
+	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y7, Y6
+	VPMADDUBSW    196(R10), Y6, Y6
+	VPDPWSSD.BCST 24(R8), Y6, Y4
+	VPSRLW        $0x04, Y5, Y5
+	VPAND         low4<>+0(SB), Y5, Y5
+	VPSRLW        $0x03, Y3, Y3
+	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y3, Y5
+	VPMADDUBSW    228(R10), Y5, Y5
+	VPDPWSSD.BCST 28(R8), Y5, Y4
+	VCVTPH2PS     (R9), X3
+	VPMADDWD      260(R10), X2, X5
+	VBROADCASTSS  (R10), X2
+	VMULPS        X2, X3, X2
+	VBROADCASTSS  X2, Y3
+	VPHADDD       X5, X5, X5
+	VPHADDD       X5, X5, X5
+	VCVTDQ2PS     X5, X5
+	VPERMILPS     $0x55, X2, X2
+	VFNMADD231PS  X5, X2, X1
+	VCVTDQ2PS     Y4, Y4
+	VFMADD231PS   Y4, Y3, Y0
+	ADDQ          $0x000000b0, R9
+	ADDQ          $0x00000124, R10
+	DECQ          R11
+	JNZ           block18
+
+end19:
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X2
+	VUNPCKLPD    X2, X2, X0
+	VUNPCKHPD    X2, X2, X2
+	VADDPS       X2, X0, X0
+	VHADDPS      X0, X0, X0
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, BX
+	JMP          rows16
+
+next17:
+	VZEROUPPER
+	RET
+
+DATA bit4<>+0(SB)/8, $0x1010101010101010
+DATA bit4<>+8(SB)/8, $0x1010101010101010
+DATA bit4<>+16(SB)/8, $0x1010101010101010
+DATA bit4<>+24(SB)/8, $0x1010101010101010
+GLOBL bit4<>(SB), RODATA|NOPTR, $32
+
 // func packQ5_KVNNI(dst *byte, act0 *byte, act1 *byte, pair int, blocks int)
 // Requires: AVX, AVX2, AVX512F
 TEXT ·packQ5_KVNNI(SB), NOSPLIT, $0-40
@@ -954,9 +1200,9 @@ TEXT ·packQ5_KVNNI(SB), NOSPLIT, $0-40
 	SHLQ      $0x06, DI
 	ADDQ      AX, DI
 	TESTQ     SI, SI
-	JZ        end11
+	JZ        end21
 
-vector10:
+vector20:
 	VMOVDQU      4(CX), Y1
 	VMOVDQU      4(DX), Y2
 	VPERMT2D     Z2, Z0, Z1
@@ -1014,9 +1260,9 @@ vector10:
 	ADDQ         $0x00000940, AX
 	ADDQ         $0x00000940, DI
 	DECQ         SI
-	JNZ          vector10
+	JNZ          vector20
 
-end11:
+end21:
 	VZEROUPPER
 	RET
 
@@ -1038,9 +1284,9 @@ TEXT ·panelQ5_KVNNI(SB), NOSPLIT, $0-32
 	SHLQ      $0x05, DX
 	ADDQ      DX, AX
 	TESTQ     BX, BX
-	JZ        end13
+	JZ        end23
 
-vector12:
+vector22:
 	// 6-bit scales to bytes 0..7, minimums to bytes 8..15
 	VMOVDQU      (CX), X2
 	VPSHUFB      lowParts<>+0(SB), X2, X3
@@ -1128,17 +1374,11 @@ vector12:
 	ADDQ         $0x00000900, DI
 	ADDQ         $0x00000900, R8
 	DECQ         BX
-	JNZ          vector12
+	JNZ          vector22
 
-end13:
+end23:
 	VZEROUPPER
 	RET
-
-DATA bit4<>+0(SB)/8, $0x1010101010101010
-DATA bit4<>+8(SB)/8, $0x1010101010101010
-DATA bit4<>+16(SB)/8, $0x1010101010101010
-DATA bit4<>+24(SB)/8, $0x1010101010101010
-GLOBL bit4<>(SB), RODATA|NOPTR, $32
 
 // func tileQ5_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, FMA3, MMX+
@@ -1146,22 +1386,22 @@ TEXT ·tileQ5_KVNNI(SB), NOSPLIT, $0-56
 	MOVQ  next+40(FP), AX
 	MOVQ  lines+48(FP), CX
 	TESTQ CX, CX
-	JZ    end15
+	JZ    end25
 
-vector14:
+vector24:
 	PREFETCHT1 (AX)
 	ADDQ       $0x40, AX
 	DECQ       CX
-	JNZ        vector14
+	JNZ        vector24
 
-end15:
+end25:
 	MOVQ    acc+0(FP), AX
 	MOVQ    panel+8(FP), CX
 	MOVQ    packed+16(FP), DX
 	MOVQ    blocks+24(FP), BX
 	MOVQ    first+32(FP), SI
 	TESTQ   SI, SI
-	JZ      start16
+	JZ      start26
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z0, 64(AX)
@@ -1188,11 +1428,11 @@ end15:
 	VMOVUPS Z0, 1408(AX)
 	VMOVUPS Z0, 1472(AX)
 
-start16:
+start26:
 	TESTQ BX, BX
-	JZ    end18
+	JZ    end28
 
-vector17:
+vector27:
 	VMOVUPS       2304(DX), Y0
 	VMULPS.BCST   2240(CX), Y0, Y1
 	VMOVUPS       Y1, 1536(AX)
@@ -1666,9 +1906,9 @@ vector17:
 	ADDQ          $0x00000900, CX
 	ADDQ          $0x00000940, DX
 	DECQ          BX
-	JNZ           vector17
+	JNZ           vector27
 
-end18:
+end28:
 	VZEROUPPER
 	RET
 
@@ -1764,6 +2004,189 @@ TEXT ·finishQ5_KVNNI(SB), NOSPLIT, $0-24
 	VZEROUPPER
 	RET
 
+// func matVecQ6_KVNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·matVecQ6_KVNNI(SB), NOSPLIT, $32-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ act+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	LEAQ (SP), R8
+
+rows30:
+	CMPQ   BX, $0x01
+	JLT    next31
+	VXORPS Y0, Y0, Y0
+	VXORPS X1, X1, X1
+	MOVQ   CX, R8
+	MOVQ   SI, R9
+	MOVQ   DI, R10
+	TESTQ  R10, R10
+	JZ     end33
+
+block32:
+	// Prefetch half a page ahead
+	PREFETCHT0 2048(R8)
+	PREFETCHT0 2112(R8)
+	PREFETCHT0 2176(R8)
+	PREFETCHT0 2240(R8)
+
+	// Scales of even halves of a group for the low lanes, of odd ones for the high lanes
+	VBROADCASTI128 192(R8), Y1
+	VPSHUFB        evenOdd<>+0(SB), Y1, Y1
+	VPSRAW         $0x08, Y1, Y1
+	VPMOVSXBW      192(R8), Y2
+	VPXOR          Y3, Y3, Y3
+	VMOVDQU        (R8), Y4
+	VMOVDQU        32(R8), Y5
+	VMOVDQU        128(R8), Y6
+	VPAND          low4<>+0(SB), Y4, Y7
+	VPSLLW         $0x04, Y6, Y8
+	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y8, Y7
+	VPMADDUBSW     4(R9), Y7, Y7
+	VPSHUFB        word0<>+0(SB), Y1, Y8
+	VPDPWSSD       Y8, Y7, Y3
+	VPAND          low4<>+0(SB), Y5, Y7
+	VPSLLW         $0x02, Y6, Y8
+	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y8, Y7
+	VPMADDUBSW     36(R9), Y7, Y7
+	VPSHUFB        word1<>+0(SB), Y1, Y8
+	VPDPWSSD       Y8, Y7, Y3
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          low4<>+0(SB), Y4, Y4
+	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y6, Y4
+	VPMADDUBSW     68(R9), Y4, Y4
+	VPSHUFB        word2<>+0(SB), Y1, Y7
+	VPDPWSSD       Y7, Y4, Y3
+	VPSRLW         $0x04, Y5, Y4
+	VPAND          low4<>+0(SB), Y4, Y4
+	VPSRLW         $0x02, Y6, Y5
+	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y5, Y4
+	VPMADDUBSW     100(R9), Y4, Y4
+	VPSHUFB        word3<>+0(SB), Y1, Y5
+	VPDPWSSD       Y5, Y4, Y3
+	VMOVDQU        64(R8), Y4
+	VMOVDQU        96(R8), Y5
+	VMOVDQU        160(R8), Y6
+	VPAND          low4<>+0(SB), Y4, Y7
+	VPSLLW         $0x04, Y6, Y8
+	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y8, Y7
+	VPMADDUBSW     132(R9), Y7, Y7
+	VPSHUFB        word4<>+0(SB), Y1, Y8
+	VPDPWSSD       Y8, Y7, Y3
+	VPAND          low4<>+0(SB), Y5, Y7
+	VPSLLW         $0x02, Y6, Y8
+	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y8, Y7
+	VPMADDUBSW     164(R9), Y7, Y7
+	VPSHUFB        word5<>+0(SB), Y1, Y8
+	VPDPWSSD       Y8, Y7, Y3
+	VPSRLW         $0x04, Y4, Y4
+	VPAND          low4<>+0(SB), Y4, Y4
+	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y6, Y4
+	VPMADDUBSW     196(R9), Y4, Y4
+	VPSHUFB        word6<>+0(SB), Y1, Y7
+	VPDPWSSD       Y7, Y4, Y3
+	VPSRLW         $0x04, Y5, Y4
+	VPAND          low4<>+0(SB), Y4, Y4
+	VPSRLW         $0x02, Y6, Y5
+	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y5, Y4
+	VPMADDUBSW     228(R9), Y4, Y4
+	VPSHUFB        word7<>+0(SB), Y1, Y1
+	VPDPWSSD       Y1, Y4, Y3
+	VCVTPH2PS      202(R8), X1
+	VPERMILPS      $0xff, X1, X1
+	VPMADDWD       260(R9), Y2, Y2
+	VBROADCASTSS   (R9), X4
+	VMULPS         X4, X1, X4
+	VBROADCASTSS   X4, Y1
+	VPSLLD         $0x05, Y2, Y2
+	VPSUBD         Y2, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VFMADD231PS    Y3, Y1, Y0
+	ADDQ           $0x000000d2, R8
+	ADDQ           $0x00000124, R9
+	DECQ           R10
+	JNZ            block32
+
+end33:
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VUNPCKLPD    X1, X1, X0
+	VUNPCKHPD    X1, X1, X1
+	VADDPS       X1, X0, X0
+	VHADDPS      X0, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, BX
+	JMP          rows30
+
+next31:
+	VZEROUPPER
+	RET
+
+DATA evenOdd<>+0(SB)/8, $0x0680048002800080
+DATA evenOdd<>+8(SB)/8, $0x0e800c800a800880
+DATA evenOdd<>+16(SB)/8, $0x0780058003800180
+DATA evenOdd<>+24(SB)/8, $0x0f800d800b800980
+GLOBL evenOdd<>(SB), RODATA|NOPTR, $32
+
+DATA bits45<>+0(SB)/8, $0x3030303030303030
+DATA bits45<>+8(SB)/8, $0x3030303030303030
+DATA bits45<>+16(SB)/8, $0x3030303030303030
+DATA bits45<>+24(SB)/8, $0x3030303030303030
+GLOBL bits45<>(SB), RODATA|NOPTR, $32
+
+DATA word0<>+0(SB)/8, $0x0100010001000100
+DATA word0<>+8(SB)/8, $0x0100010001000100
+DATA word0<>+16(SB)/8, $0x0100010001000100
+DATA word0<>+24(SB)/8, $0x0100010001000100
+GLOBL word0<>(SB), RODATA|NOPTR, $32
+
+DATA word1<>+0(SB)/8, $0x0302030203020302
+DATA word1<>+8(SB)/8, $0x0302030203020302
+DATA word1<>+16(SB)/8, $0x0302030203020302
+DATA word1<>+24(SB)/8, $0x0302030203020302
+GLOBL word1<>(SB), RODATA|NOPTR, $32
+
+DATA word2<>+0(SB)/8, $0x0504050405040504
+DATA word2<>+8(SB)/8, $0x0504050405040504
+DATA word2<>+16(SB)/8, $0x0504050405040504
+DATA word2<>+24(SB)/8, $0x0504050405040504
+GLOBL word2<>(SB), RODATA|NOPTR, $32
+
+DATA word3<>+0(SB)/8, $0x0706070607060706
+DATA word3<>+8(SB)/8, $0x0706070607060706
+DATA word3<>+16(SB)/8, $0x0706070607060706
+DATA word3<>+24(SB)/8, $0x0706070607060706
+GLOBL word3<>(SB), RODATA|NOPTR, $32
+
+DATA word4<>+0(SB)/8, $0x0908090809080908
+DATA word4<>+8(SB)/8, $0x0908090809080908
+DATA word4<>+16(SB)/8, $0x0908090809080908
+DATA word4<>+24(SB)/8, $0x0908090809080908
+GLOBL word4<>(SB), RODATA|NOPTR, $32
+
+DATA word5<>+0(SB)/8, $0x0b0a0b0a0b0a0b0a
+DATA word5<>+8(SB)/8, $0x0b0a0b0a0b0a0b0a
+DATA word5<>+16(SB)/8, $0x0b0a0b0a0b0a0b0a
+DATA word5<>+24(SB)/8, $0x0b0a0b0a0b0a0b0a
+GLOBL word5<>(SB), RODATA|NOPTR, $32
+
+DATA word6<>+0(SB)/8, $0x0d0c0d0c0d0c0d0c
+DATA word6<>+8(SB)/8, $0x0d0c0d0c0d0c0d0c
+DATA word6<>+16(SB)/8, $0x0d0c0d0c0d0c0d0c
+DATA word6<>+24(SB)/8, $0x0d0c0d0c0d0c0d0c
+GLOBL word6<>(SB), RODATA|NOPTR, $32
+
+DATA word7<>+0(SB)/8, $0x0f0e0f0e0f0e0f0e
+DATA word7<>+8(SB)/8, $0x0f0e0f0e0f0e0f0e
+DATA word7<>+16(SB)/8, $0x0f0e0f0e0f0e0f0e
+DATA word7<>+24(SB)/8, $0x0f0e0f0e0f0e0f0e
+GLOBL word7<>(SB), RODATA|NOPTR, $32
+
 // func packQ6_KVNNI(dst *byte, act0 *byte, act1 *byte, pair int, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·packQ6_KVNNI(SB), NOSPLIT, $0-40
@@ -1777,9 +2200,9 @@ TEXT ·packQ6_KVNNI(SB), NOSPLIT, $0-40
 	SHLQ      $0x06, DI
 	ADDQ      AX, DI
 	TESTQ     SI, SI
-	JZ        end20
+	JZ        end35
 
-vector19:
+vector34:
 	VMOVDQU   4(CX), Y1
 	VMOVDQU   4(DX), Y2
 	VPERMT2D  Z2, Z0, Z1
@@ -1825,9 +2248,9 @@ vector19:
 	ADDQ      $0x00000940, AX
 	ADDQ      $0x00000940, DI
 	DECQ      SI
-	JNZ       vector19
+	JNZ       vector34
 
-end20:
+end35:
 	VZEROUPPER
 	RET
 
@@ -1849,9 +2272,9 @@ TEXT ·panelQ6_KVNNI(SB), NOSPLIT, $0-32
 	SHLQ      $0x05, DX
 	ADDQ      DX, AX
 	TESTQ     BX, BX
-	JZ        end22
+	JZ        end37
 
-vector21:
+vector36:
 	// Scales of even halves of a group for the low lanes, of odd ones for the high lanes
 	VBROADCASTI128 192(CX), Y1
 	VPSHUFB        evenOdd<>+0(SB), Y1, Y1
@@ -1951,71 +2374,11 @@ vector21:
 	ADDQ           $0x00001140, DI
 	ADDQ           $0x00001140, R8
 	DECQ           BX
-	JNZ            vector21
+	JNZ            vector36
 
-end22:
+end37:
 	VZEROUPPER
 	RET
-
-DATA evenOdd<>+0(SB)/8, $0x0680048002800080
-DATA evenOdd<>+8(SB)/8, $0x0e800c800a800880
-DATA evenOdd<>+16(SB)/8, $0x0780058003800180
-DATA evenOdd<>+24(SB)/8, $0x0f800d800b800980
-GLOBL evenOdd<>(SB), RODATA|NOPTR, $32
-
-DATA bits45<>+0(SB)/8, $0x3030303030303030
-DATA bits45<>+8(SB)/8, $0x3030303030303030
-DATA bits45<>+16(SB)/8, $0x3030303030303030
-DATA bits45<>+24(SB)/8, $0x3030303030303030
-GLOBL bits45<>(SB), RODATA|NOPTR, $32
-
-DATA word0<>+0(SB)/8, $0x0100010001000100
-DATA word0<>+8(SB)/8, $0x0100010001000100
-DATA word0<>+16(SB)/8, $0x0100010001000100
-DATA word0<>+24(SB)/8, $0x0100010001000100
-GLOBL word0<>(SB), RODATA|NOPTR, $32
-
-DATA word1<>+0(SB)/8, $0x0302030203020302
-DATA word1<>+8(SB)/8, $0x0302030203020302
-DATA word1<>+16(SB)/8, $0x0302030203020302
-DATA word1<>+24(SB)/8, $0x0302030203020302
-GLOBL word1<>(SB), RODATA|NOPTR, $32
-
-DATA word2<>+0(SB)/8, $0x0504050405040504
-DATA word2<>+8(SB)/8, $0x0504050405040504
-DATA word2<>+16(SB)/8, $0x0504050405040504
-DATA word2<>+24(SB)/8, $0x0504050405040504
-GLOBL word2<>(SB), RODATA|NOPTR, $32
-
-DATA word3<>+0(SB)/8, $0x0706070607060706
-DATA word3<>+8(SB)/8, $0x0706070607060706
-DATA word3<>+16(SB)/8, $0x0706070607060706
-DATA word3<>+24(SB)/8, $0x0706070607060706
-GLOBL word3<>(SB), RODATA|NOPTR, $32
-
-DATA word4<>+0(SB)/8, $0x0908090809080908
-DATA word4<>+8(SB)/8, $0x0908090809080908
-DATA word4<>+16(SB)/8, $0x0908090809080908
-DATA word4<>+24(SB)/8, $0x0908090809080908
-GLOBL word4<>(SB), RODATA|NOPTR, $32
-
-DATA word5<>+0(SB)/8, $0x0b0a0b0a0b0a0b0a
-DATA word5<>+8(SB)/8, $0x0b0a0b0a0b0a0b0a
-DATA word5<>+16(SB)/8, $0x0b0a0b0a0b0a0b0a
-DATA word5<>+24(SB)/8, $0x0b0a0b0a0b0a0b0a
-GLOBL word5<>(SB), RODATA|NOPTR, $32
-
-DATA word6<>+0(SB)/8, $0x0d0c0d0c0d0c0d0c
-DATA word6<>+8(SB)/8, $0x0d0c0d0c0d0c0d0c
-DATA word6<>+16(SB)/8, $0x0d0c0d0c0d0c0d0c
-DATA word6<>+24(SB)/8, $0x0d0c0d0c0d0c0d0c
-GLOBL word6<>(SB), RODATA|NOPTR, $32
-
-DATA word7<>+0(SB)/8, $0x0f0e0f0e0f0e0f0e
-DATA word7<>+8(SB)/8, $0x0f0e0f0e0f0e0f0e
-DATA word7<>+16(SB)/8, $0x0f0e0f0e0f0e0f0e
-DATA word7<>+24(SB)/8, $0x0f0e0f0e0f0e0f0e
-GLOBL word7<>(SB), RODATA|NOPTR, $32
 
 // func tileQ6_KVNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
@@ -2023,22 +2386,22 @@ TEXT ·tileQ6_KVNNI(SB), NOSPLIT, $0-56
 	MOVQ  next+40(FP), AX
 	MOVQ  lines+48(FP), CX
 	TESTQ CX, CX
-	JZ    end24
+	JZ    end39
 
-vector23:
+vector38:
 	PREFETCHT1 (AX)
 	ADDQ       $0x40, AX
 	DECQ       CX
-	JNZ        vector23
+	JNZ        vector38
 
-end24:
+end39:
 	MOVQ    acc+0(FP), AX
 	MOVQ    panel+8(FP), CX
 	MOVQ    packed+16(FP), DX
 	MOVQ    blocks+24(FP), BX
 	MOVQ    first+32(FP), SI
 	TESTQ   SI, SI
-	JZ      start25
+	JZ      start40
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z0, 64(AX)
@@ -2065,11 +2428,11 @@ end24:
 	VMOVUPS Z0, 1408(AX)
 	VMOVUPS Z0, 1472(AX)
 
-start25:
+start40:
 	TESTQ BX, BX
-	JZ    end27
+	JZ    end42
 
-vector26:
+vector41:
 	VMOVUPS      2304(DX), Y0
 	VMULPS.BCST  4352(CX), Y0, Y1
 	VMOVUPS      Y1, 1536(AX)
@@ -2522,9 +2885,9 @@ vector26:
 	ADDQ         $0x00001140, CX
 	ADDQ         $0x00000940, DX
 	DECQ         BX
-	JNZ          vector26
+	JNZ          vector41
 
-end27:
+end42:
 	VZEROUPPER
 	RET
 

@@ -80,6 +80,7 @@ func (t kType) panelD() int {
 
 func vnniKFamily() {
 	for _, t := range kTypes {
+		t.matVecVNNI()
 		t.packTile()
 		t.panel()
 		t.tile()

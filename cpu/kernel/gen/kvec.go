@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// The product of a matrix of 256-element blocks with one activation row, as matVec of
+// k.go has it, with instructions that do two things at once: VPDPWSSD multiplies a
+// group's products with its scale and adds them, and takes Q4_K's and Q5_K's scale
+// from memory for all words; VPTERNLOGD masks high bits and puts them to the low ones.
+//
+// For Q4_K and Q5_K a row is prepared: in the place of its sums of 16 are sums of 32,
+// which are what the minimums multiply.
+
+func (t kType) vecName() string { return "matVec" + t.name + "VNNI" }
+
+// vecQuants is like quants.
+func (t kType) vecQuants(w Register) func(g int) VecVirtual {
+	merge := func(q, v VecVirtual, up int, mask Mem) VecVirtual {
+		h := v
+		if up != 0 {
+			h = YMM()
+		}
+		if up > 0 {
+			VPSLLW(U8(up), v, h)
+		} else if up < 0 {
+			VPSRLW(U8(-up), v, h)
+		}
+		VPTERNLOGD(U8(0xf8), mask, h, q) // q | h&mask
+		return q
+	}
+	switch t.name {
+	case "Q5_K":
+		nibble, high := nibbleGroups(w, 48), YMM()
+		VMOVDQU(at(w, 16), high)
+		return func(g int) VecVirtual { return merge(nibble(g), high, 4-g, bytes32("bit4", 0x10)) }
+	case "Q6_K":
+		var ql [2]VecVirtual
+		var high VecVirtual
+		return func(g int) VecVirtual {
+			h, r := g/4, g%4
+			if r == 0 {
+				for i := range ql {
+					ql[i] = YMM()
+					VMOVDQU(at(w, 64*h+32*i), ql[i])
+				}
+				high = YMM()
+				VMOVDQU(at(w, 128+32*h), high)
+			}
+			return merge(bitsTo(ql[r%2], -4*(r/2), bytes32("low4", 15)), high, 4-2*r, bytes32("bits45", 0x30))
+		}
+	}
+	return t.quants(w)
+}
+
+// vecScales writes a block's eight scales, each as two words, and gives the eight
+// minimums as words.
+func vecScales(w, scales Register) VecVirtual {
+	v, low, high, mins, words := XMM(), XMM(), XMM(), XMM(), YMM()
+	VMOVDQU(at(w, 0), v) // d, dmin, s[0..11]
+	VPSHUFB(constant("lowParts", []byte{4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15}), v, low)
+	VPSHUFB(constant("highParts", []byte{128, 128, 128, 128, 4, 5, 6, 7, 128, 128, 128, 128, 8, 9, 10, 11}), v, high)
+	VPSRLVD(dwords("lowShift", 0, 0, 0, 4), low, low)
+	VPAND(dwords("lowMask", 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f), low, low)
+	VPSRLW(U8(2), high, high)
+	// low | high&mask: scales in bytes 0..7, minimums in bytes 8..15.
+	VPTERNLOGD(U8(0xf8), dwords("highMask", 0, 0x30303030, 0, 0x30303030), high, low)
+	twice := make([]byte, 32)
+	for i := range twice {
+		twice[i] = byte(i / 4)
+		if i%2 == 1 {
+			twice[i] = 0x80
+		}
+	}
+	VPBROADCASTQ(low, words)
+	VPSHUFB(constant("twice", twice), words, words)
+	VMOVDQU(words, at(scales, 0))
+	VPSHUFB(constant("upperBytes", []byte{8, 0x80, 9, 0x80, 10, 0x80, 11, 0x80, 12, 0x80, 13, 0x80, 14, 0x80, 15, 0x80}), low, mins)
+	return mins
+}
+
+func (t kType) matVecVNNI() {
+	function(t.vecName(), "func(dst *float32, w *byte, stride, rows int, act *byte, blocks int)")
+	Doc(fmt.Sprintf("%s computes dst[i] = dot(row i of w, act) for i < rows, act a prepared row.", t.vecName()))
+	dst, w, stride, rows, act, blocks := param("dst"), param("w"), param("stride"), param("rows"), param("act"), param("blocks")
+	scales := GP64()
+	LEAQ(AllocLocal(32), scales)
+	eachRow(1, rows, w, stride, dst, func(int) {
+		acc, am := YMM(), XMM()
+		zero(acc, am)
+		p, a, left := GP64(), GP64(), GP64()
+		MOVQ(w, p)
+		MOVQ(act, a)
+		MOVQ(blocks, left)
+		loop, end := label("block"), label("end")
+		TESTQ(left, left)
+		JZ(LabelRef(end))
+		Label(loop)
+		Comment("Prefetch half a page ahead")
+		for line := 0; line < t.size; line += 64 {
+			PREFETCHT0(at(p, 2048+line))
+		}
+		var s kScales
+		var mins VecVirtual
+		if t.name == "Q6_K" {
+			s = t.scales(p)
+		} else {
+			mins = vecScales(p, scales)
+		}
+		quants := t.vecQuants(p)
+		total := YMM()
+		VPXOR(total, total, total)
+		for g := range 8 {
+			q := quants(g)
+			VPMADDUBSW(at(a, q8kQs+32*g), q, q)
+			if t.name == "Q6_K" {
+				vpdpwssd(s.group(g), q, total)
+			} else {
+				vpdpwssdBroadcast(at(scales, 4*g), q, total)
+			}
+		}
+		if t.name == "Q6_K" {
+			t.finish(total, s, a, t.loadScales(p), acc, am)
+		} else {
+			t.vecFinish(total, mins, a, t.loadScales(p), acc, am)
+		}
+		ADDQ(U32(t.size), p)
+		ADDQ(U32(q8kSize), a)
+		DECQ(left)
+		JNZ(LabelRef(loop))
+		Label(end)
+		VMOVSS(t.result(acc, am), at(dst, 0))
+	})
+}
+
+// vecFinish is like finish, with sums of 32.
+func (t kType) vecFinish(total, mins VecVirtual, a Register, xd, acc, am VecVirtual) {
+	yd, d, p := XMM(), YMM(), XMM()
+	VPMADDWD(at(a, q8kSums), mins, p) // lane l: groups 2l and 2l+1
+	VBROADCASTSS(at(a, 0), yd)
+	VMULPS(yd, xd, yd)
+	VBROADCASTSS(yd, d)
+	if t.name == "Q5_K" {
+		VPHADDD(p, p, p)
+		VPHADDD(p, p, p)
+	}
+	VCVTDQ2PS(p, p)
+	VPERMILPS(U8(0x55), yd, yd)
+	VFNMADD231PS(p, yd, am) // fma(-dm, P, am)
+	VCVTDQ2PS(total, total)
+	VFMADD231PS(total, d, acc)
+}
