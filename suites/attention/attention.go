@@ -141,7 +141,10 @@ func list(tier suites.Tier) []metalcase.Case {
 			cases = append(cases,
 				// A largest score of each simdgroup, which only that of the last makes finite.
 				&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 61, Tokens: 1, Type: t, Peaks: true, Levers: metalcase.Setting{"MINFER_ATTN_CHUNKS=1"}},
-				// Whole chunks, and whole parts.
+				// One that a simdgroup's later tiles are far below.
+				&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 175, Tokens: 1, Type: t, Peaks: true, Levers: metalcase.Setting{"MINFER_ATTN_CHUNKS=1"}},
+				// Whole chunks, and whole parts, of which the last has no cell and a part of the window.
+				&metalcase.Attention{HD: hd, Heads: 1, HeadsKV: 1, NKV: 1030, Spare: 6, Tokens: 1, Type: t, Levers: settings[1]},
 				&metalcase.Attention{HD: hd, Heads: 2, HeadsKV: 1, NKV: 64, Tokens: 1, Type: t},
 				&metalcase.Attention{HD: hd, Heads: 1, HeadsKV: 1, NKV: 256, Tokens: 1, Type: t, Levers: settings[1]},
 				// One row beyond a whole tile of rows, of several KV heads.
@@ -175,7 +178,8 @@ func list(tier suites.Tier) []metalcase.Case {
 	}
 	cases = append(cases, // more parts than a simdgroup has lanes
 		&metalcase.Attention{HD: 64, Heads: 2, HeadsKV: 1, NKV: 4131, Spare: 1, Tokens: 1, Type: gguf.F32, Levers: settings[1]},
-		&metalcase.Attention{HD: 64, Heads: 2, HeadsKV: 1, NKV: 4131, Spare: 1, Tokens: 1, Type: gguf.F32, Peaks: true, Levers: settings[1]})
+		&metalcase.Attention{HD: 64, Heads: 2, HeadsKV: 1, NKV: 4131, Spare: 1, Tokens: 1, Type: gguf.F32, Peaks: true, Levers: settings[1]},
+		&metalcase.Attention{HD: 64, Heads: 2, HeadsKV: 1, NKV: 4098, Spare: 1, Tokens: 1, Type: gguf.F32, Peaks: true, Levers: settings[1]})
 	for _, s := range settings {
 		cases = append(cases,
 			&metalcase.Attention{HD: 45, Heads: 3, HeadsKV: 3, NKV: 37, Tokens: 5, Type: gguf.F16, Levers: s},
