@@ -45,7 +45,8 @@ type Options struct {
 	// source defines from it instead of compiling the source.
 	Metallib string
 	// Capture is where a GPU trace of everything is written, a new file whose name
-	// ends with .gputrace; "" is none. macOS wants METAL_CAPTURE_ENABLED=1 for it.
+	// ends with .gputrace; "" is none. macOS wants it allowed by the environment, under
+	// a name that depends on its version: METAL_CAPTURE_ENABLED=1, MTL_CAPTURE_ENABLED=1.
 	Capture string
 	// Arguments reads the arguments of a source's kernels, by host name. Metal's
 	// own reflection knows neither which are references nor what threadgroup memory
@@ -247,15 +248,15 @@ func (d *Device) startCapture() error {
 	if _, err := os.Stat(d.o.Capture); err == nil {
 		return fmt.Errorf("metal: capture to %s: it exists: want a new file", d.o.Capture)
 	}
-	if strings.ContainsRune(d.o.Capture, 0) {
-		return fmt.Errorf("metal: capture to %q: want no NUL in its name", d.o.Capture)
+	if !strings.HasSuffix(d.o.Capture, ".gputrace") || strings.ContainsRune(d.o.Capture, 0) {
+		return fmt.Errorf("metal: capture to %q: want a name that ends with .gputrace, without a NUL", d.o.Capture)
 	}
 	m := &d.msg
 	var failed error
 	d.pooled(func() {
 		manager := m.captureShared.send(classOf[mtlCaptureManager](d.class.captureManager))
 		if !m.captureSupports.send(manager, mtlCaptureDestinationGPUTraceDocument) {
-			failed = fmt.Errorf("metal: capture to %s: macOS allows no GPU traces to this program: want METAL_CAPTURE_ENABLED=1", d.o.Capture)
+			failed = fmt.Errorf("metal: capture to %s: macOS allows no GPU traces to this program: want METAL_CAPTURE_ENABLED=1 and MTL_CAPTURE_ENABLED=1", d.o.Capture)
 			return
 		}
 		what := m.captureNew.send(classOf[mtlCaptureDescriptor](d.class.captureDescriptor))

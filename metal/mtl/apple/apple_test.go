@@ -332,8 +332,9 @@ func TestRefused(t *testing.T) {
 	}{
 		{"no device", Options{}, func(s *standin) { s.noDevice = true }, "no Apple GPU here: Metal has no default device"},
 		{"no queue", Options{}, func(s *standin) { s.noQueue = true }, "metal: Stand-in M0 gives no command queue"},
-		{"no capture", Options{Capture: "a.gputrace"}, func(s *standin) { s.noCapture = true }, "metal: capture to a.gputrace: macOS allows no GPU traces to this program: want METAL_CAPTURE_ENABLED=1"},
+		{"no capture", Options{Capture: "a.gputrace"}, func(s *standin) { s.noCapture = true }, "metal: capture to a.gputrace: macOS allows no GPU traces to this program: want METAL_CAPTURE_ENABLED=1 and MTL_CAPTURE_ENABLED=1"},
 		{"capture refused", Options{Capture: "refused.gputrace"}, nil, "metal: capture to refused.gputrace: cannot capture (code 7)"},
+		{"capture to another kind of file", Options{Capture: "trace.bin"}, nil, `metal: capture to "trace.bin": want a name that ends with .gputrace, without a NUL`},
 		{"capture over a file", Options{Capture: "apple_test.go"}, nil, "metal: capture to apple_test.go: it exists: want a new file"},
 	} {
 		s := newStandin()
