@@ -758,27 +758,28 @@ GLOBL minOrder<>(SB), RODATA|NOPTR, $64
 // func matVecQ4_0VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
 TEXT ·matVecQ4_0VNNI(SB), NOSPLIT, $88-48
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ stride+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x05, R8
-	ADDQ SI, R8
-	MOVQ DI, R9
-	SHLQ $0x05, R9
-	ADDQ R8, R9
-	LEAQ (SP), DI
-	ADDQ $0x18, DI
-	ANDQ $-32, DI
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    stride+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    act+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	MOVQ    DI, R8
+	SHLQ    $0x05, R8
+	ADDQ    SI, R8
+	MOVQ    DI, R9
+	SHLQ    $0x05, R9
+	ADDQ    R8, R9
+	LEAQ    (SP), DI
+	ADDQ    $0x18, DI
+	ANDQ    $-32, DI
+	VMOVDQU nibbles<>+0(SB), Y0
 
 rows22:
 	CMPQ   BX, $0x02
 	JLT    next23
-	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -791,73 +792,69 @@ four24:
 	PREFETCHT0       64(R11)
 	PREFETCHT0       128(R11)
 	ADDQ             $0x00000090, R11
-	VMOVD            (R10), X2
-	VPINSRW          $0x01, (R10)(DX*1), X2, X2
-	VPINSRW          $0x02, 18(R10), X2, X2
-	VPINSRW          $0x03, 18(R10)(DX*1), X2, X2
-	VPINSRW          $0x04, 36(R10), X2, X2
-	VPINSRW          $0x05, 36(R10)(DX*1), X2, X2
-	VPINSRW          $0x06, 54(R10), X2, X2
-	VPINSRW          $0x07, 54(R10)(DX*1), X2, X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           (R9)(R12*2), Y2, Y2
-	VMOVUPS          Y2, (DI)
-	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (R8)(R12*8), Y3
-	VBROADCASTI128   2(R10), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (DI), Y5, Y0
-	VBROADCASTI128   2(R10)(DX*1), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(DI), Y3, Y1
-	VMOVDQU          32(SI)(R12*8), Y2
-	VMOVDQU          32(R8)(R12*8), Y3
-	VBROADCASTI128   20(R10), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 8(DI), Y5, Y0
-	VBROADCASTI128   20(R10)(DX*1), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 12(DI), Y3, Y1
-	VMOVDQU          64(SI)(R12*8), Y2
-	VMOVDQU          64(R8)(R12*8), Y3
-	VBROADCASTI128   38(R10), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 16(DI), Y5, Y0
-	VBROADCASTI128   38(R10)(DX*1), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 20(DI), Y3, Y1
-	VMOVDQU          96(SI)(R12*8), Y2
-	VMOVDQU          96(R8)(R12*8), Y3
-	VBROADCASTI128   56(R10), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 24(DI), Y5, Y0
-	VBROADCASTI128   56(R10)(DX*1), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 28(DI), Y3, Y1
+	VMOVD            (R10), X3
+	VPINSRW          $0x01, (R10)(DX*1), X3, X3
+	VPINSRW          $0x02, 18(R10), X3, X3
+	VPINSRW          $0x03, 18(R10)(DX*1), X3, X3
+	VPINSRW          $0x04, 36(R10), X3, X3
+	VPINSRW          $0x05, 36(R10)(DX*1), X3, X3
+	VPINSRW          $0x06, 54(R10), X3, X3
+	VPINSRW          $0x07, 54(R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           (R9)(R12*2), Y3, Y3
+	VMOVUPS          Y3, (DI)
+	VMOVDQU          (SI)(R12*8), Y3
+	VMOVDQU          (R8)(R12*8), Y4
+	VBROADCASTI128   2(R10), Y5
+	VPAND            Y0, Y5, Y5
+	VMOVDQA          Y4, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST (DI), Y6, Y1
+	VBROADCASTI128   2(R10)(DX*1), Y5
+	VPAND            Y0, Y5, Y5
+	VPDPBUSD         Y3, Y5, Y4
+	VCVTDQ2PS        Y4, Y4
+	VFMADD231PS.BCST 4(DI), Y4, Y2
+	VMOVDQU          32(SI)(R12*8), Y3
+	VMOVDQU          32(R8)(R12*8), Y4
+	VBROADCASTI128   20(R10), Y5
+	VPAND            Y0, Y5, Y5
+	VMOVDQA          Y4, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 8(DI), Y6, Y1
+	VBROADCASTI128   20(R10)(DX*1), Y5
+	VPAND            Y0, Y5, Y5
+	VPDPBUSD         Y3, Y5, Y4
+	VCVTDQ2PS        Y4, Y4
+	VFMADD231PS.BCST 12(DI), Y4, Y2
+	VMOVDQU          64(SI)(R12*8), Y3
+	VMOVDQU          64(R8)(R12*8), Y4
+	VBROADCASTI128   38(R10), Y5
+	VPAND            Y0, Y5, Y5
+	VMOVDQA          Y4, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 16(DI), Y6, Y1
+	VBROADCASTI128   38(R10)(DX*1), Y5
+	VPAND            Y0, Y5, Y5
+	VPDPBUSD         Y3, Y5, Y4
+	VCVTDQ2PS        Y4, Y4
+	VFMADD231PS.BCST 20(DI), Y4, Y2
+	VMOVDQU          96(SI)(R12*8), Y3
+	VMOVDQU          96(R8)(R12*8), Y4
+	VBROADCASTI128   56(R10), Y5
+	VPAND            Y0, Y5, Y5
+	VMOVDQA          Y4, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 24(DI), Y6, Y1
+	VBROADCASTI128   56(R10)(DX*1), Y5
+	VPAND            Y0, Y5, Y5
+	VPDPBUSD         Y3, Y5, Y4
+	VCVTDQ2PS        Y4, Y4
+	VFMADD231PS.BCST 28(DI), Y4, Y2
 	ADDQ             $0x48, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -870,41 +867,40 @@ tail25:
 one26:
 	PREFETCHT0       (R11)
 	ADDQ             $0x24, R11
-	VMOVD            (R10), X2
-	VPINSRW          $0x01, (R10)(DX*1), X2, X2
-	VCVTPH2PS        X2, X2
-	VMOVSD           (R9)(R12*2), X3
-	VMULPS           X3, X2, X2
-	VMOVLPS          X2, (DI)
-	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (R8)(R12*8), Y3
-	VBROADCASTI128   2(R10), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (DI), Y5, Y0
-	VBROADCASTI128   2(R10)(DX*1), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(DI), Y3, Y1
+	VMOVD            (R10), X3
+	VPINSRW          $0x01, (R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, X3
+	VMOVSD           (R9)(R12*2), X4
+	VMULPS           X4, X3, X3
+	VMOVLPS          X3, (DI)
+	VMOVDQU          (SI)(R12*8), Y3
+	VMOVDQU          (R8)(R12*8), Y4
+	VBROADCASTI128   2(R10), Y5
+	VPAND            Y0, Y5, Y5
+	VMOVDQA          Y4, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST (DI), Y6, Y1
+	VBROADCASTI128   2(R10)(DX*1), Y5
+	VPAND            Y0, Y5, Y5
+	VPDPBUSD         Y3, Y5, Y4
+	VCVTDQ2PS        Y4, Y4
+	VFMADD231PS.BCST 4(DI), Y4, Y2
 	ADDQ             $0x12, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
 	JNZ              one26
 
 end27:
-	VEXTRACTF128 $0x01, Y0, X2
-	VFMADD231PS  sixteenth<>+0(SB), X2, X0
-	VEXTRACTF128 $0x01, Y1, X2
-	VFMADD231PS  sixteenth<>+0(SB), X2, X1
-	VUNPCKLPD    X1, X0, X2
-	VUNPCKHPD    X1, X0, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X0
-	VMOVLPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y1, X3
+	VFMADD231PS  sixteenth<>+0(SB), X3, X1
+	VEXTRACTF128 $0x01, Y2, X3
+	VFMADD231PS  sixteenth<>+0(SB), X3, X2
+	VUNPCKLPD    X2, X1, X3
+	VUNPCKHPD    X2, X1, X1
+	VADDPS       X1, X3, X3
+	VHADDPS      X3, X3, X1
+	VMOVLPS      X1, (AX)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
 	ADDQ         $0x08, AX
@@ -915,7 +911,7 @@ next23:
 rows28:
 	CMPQ   BX, $0x01
 	JLT    next29
-	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -927,45 +923,41 @@ four30:
 	PREFETCHT0       (R11)
 	PREFETCHT0       64(R11)
 	ADDQ             $0x48, R11
-	VMOVD            (R10), X1
-	VPINSRW          $0x02, 18(R10), X1, X1
-	VPINSRW          $0x04, 36(R10), X1, X1
-	VPINSRW          $0x06, 54(R10), X1, X1
-	VCVTPH2PS        X1, Y1
-	VMULPS           (R9)(R12*2), Y1, Y1
-	VMOVUPS          Y1, (DI)
-	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (R8)(R12*8), Y2
-	VBROADCASTI128   2(R10), Y3
-	VPAND            nibbles<>+0(SB), Y3, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (DI), Y2, Y0
-	VMOVDQU          32(SI)(R12*8), Y1
-	VMOVDQU          32(R8)(R12*8), Y2
-	VBROADCASTI128   20(R10), Y3
-	VPAND            nibbles<>+0(SB), Y3, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 8(DI), Y2, Y0
-	VMOVDQU          64(SI)(R12*8), Y1
-	VMOVDQU          64(R8)(R12*8), Y2
-	VBROADCASTI128   38(R10), Y3
-	VPAND            nibbles<>+0(SB), Y3, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 16(DI), Y2, Y0
-	VMOVDQU          96(SI)(R12*8), Y1
-	VMOVDQU          96(R8)(R12*8), Y2
-	VBROADCASTI128   56(R10), Y3
-	VPAND            nibbles<>+0(SB), Y3, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 24(DI), Y2, Y0
+	VMOVD            (R10), X2
+	VPINSRW          $0x02, 18(R10), X2, X2
+	VPINSRW          $0x04, 36(R10), X2, X2
+	VPINSRW          $0x06, 54(R10), X2, X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           (R9)(R12*2), Y2, Y2
+	VMOVUPS          Y2, (DI)
+	VMOVDQU          (SI)(R12*8), Y2
+	VMOVDQU          (R8)(R12*8), Y3
+	VBROADCASTI128   2(R10), Y4
+	VPAND            Y0, Y4, Y4
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST (DI), Y3, Y1
+	VMOVDQU          32(SI)(R12*8), Y2
+	VMOVDQU          32(R8)(R12*8), Y3
+	VBROADCASTI128   20(R10), Y4
+	VPAND            Y0, Y4, Y4
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 8(DI), Y3, Y1
+	VMOVDQU          64(SI)(R12*8), Y2
+	VMOVDQU          64(R8)(R12*8), Y3
+	VBROADCASTI128   38(R10), Y4
+	VPAND            Y0, Y4, Y4
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 16(DI), Y3, Y1
+	VMOVDQU          96(SI)(R12*8), Y2
+	VMOVDQU          96(R8)(R12*8), Y3
+	VBROADCASTI128   56(R10), Y4
+	VPAND            Y0, Y4, Y4
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 24(DI), Y3, Y1
 	ADDQ             $0x48, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -978,32 +970,31 @@ tail31:
 one32:
 	PREFETCHT0       (R11)
 	ADDQ             $0x12, R11
-	VMOVD            (R10), X1
-	VCVTPH2PS        X1, X1
-	VMOVSD           (R9)(R12*2), X2
-	VMULPS           X2, X1, X1
-	VMOVLPS          X1, (DI)
-	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (R8)(R12*8), Y2
-	VBROADCASTI128   2(R10), Y3
-	VPAND            nibbles<>+0(SB), Y3, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (DI), Y2, Y0
+	VMOVD            (R10), X2
+	VCVTPH2PS        X2, X2
+	VMOVSD           (R9)(R12*2), X3
+	VMULPS           X3, X2, X2
+	VMOVLPS          X2, (DI)
+	VMOVDQU          (SI)(R12*8), Y2
+	VMOVDQU          (R8)(R12*8), Y3
+	VBROADCASTI128   2(R10), Y4
+	VPAND            Y0, Y4, Y4
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST (DI), Y3, Y1
 	ADDQ             $0x12, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
 	JNZ              one32
 
 end33:
-	VEXTRACTF128 $0x01, Y0, X1
-	VFMADD231PS  sixteenth<>+0(SB), X1, X0
-	VUNPCKLPD    X0, X0, X1
-	VUNPCKHPD    X0, X0, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X0
-	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y1, X2
+	VFMADD231PS  sixteenth<>+0(SB), X2, X1
+	VUNPCKLPD    X1, X1, X2
+	VUNPCKHPD    X1, X1, X1
+	VADDPS       X1, X2, X2
+	VHADDPS      X2, X2, X1
+	VMOVSS       X1, (AX)
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
@@ -1081,28 +1072,29 @@ GLOBL low4<>(SB), RODATA|NOPTR, $32
 // func matVecQ4_1VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
 TEXT ·matVecQ4_1VNNI(SB), NOSPLIT, $88-48
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ stride+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x05, R8
-	ADDQ SI, R8
-	MOVQ DI, R9
-	SHLQ $0x04, R9
-	ADDQ R8, R9
-	LEAQ (SP), DI
-	ADDQ $0x18, DI
-	ANDQ $-32, DI
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    stride+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    act+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	MOVQ    DI, R8
+	SHLQ    $0x05, R8
+	ADDQ    SI, R8
+	MOVQ    DI, R9
+	SHLQ    $0x04, R9
+	ADDQ    R8, R9
+	LEAQ    (SP), DI
+	ADDQ    $0x18, DI
+	ANDQ    $-32, DI
+	VMOVDQU nibbles<>+0(SB), Y0
 
 rows37:
 	CMPQ   BX, $0x02
 	JLT    next38
-	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	VXORPS X2, X2, X2
+	VXORPS Y2, Y2, Y2
+	VXORPS X3, X3, X3
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -1115,80 +1107,80 @@ four39:
 	PREFETCHT0       64(R11)
 	PREFETCHT0       128(R11)
 	ADDQ             $0x000000a0, R11
-	VMOVD            (R10), X3
-	VPINSRD          $0x01, (R10)(DX*1), X3, X3
-	VPINSRD          $0x02, 20(R10), X3, X3
-	VPINSRD          $0x03, 20(R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           (R8)(R12*4), Y3, Y3
-	VMOVUPS          Y3, (DI)
-	VMOVD            40(R10), X3
-	VPINSRD          $0x01, 40(R10)(DX*1), X3, X3
-	VPINSRD          $0x02, 60(R10), X3, X3
-	VPINSRD          $0x03, 60(R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           32(R8)(R12*4), Y3, Y3
-	VMOVUPS          Y3, 32(DI)
-	VMOVDQU          (SI)(R12*8), Y3
-	VBROADCASTSS     (R9)(R12*1), X4
-	VBROADCASTI128   4(R10), Y5
-	VPAND            nibbles<>+0(SB), Y5, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST (DI), Y6, Y0
-	VBROADCASTI128   4(R10)(DX*1), Y5
-	VPAND            nibbles<>+0(SB), Y5, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 8(DI), Y6, Y1
-	VFMADD231PS      (DI), X4, X2
-	VMOVDQU          32(SI)(R12*8), Y3
-	VBROADCASTSS     4(R9)(R12*1), X4
-	VBROADCASTI128   24(R10), Y5
-	VPAND            nibbles<>+0(SB), Y5, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 16(DI), Y6, Y0
-	VBROADCASTI128   24(R10)(DX*1), Y5
-	VPAND            nibbles<>+0(SB), Y5, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 24(DI), Y6, Y1
-	VFMADD231PS      16(DI), X4, X2
-	VMOVDQU          64(SI)(R12*8), Y3
-	VBROADCASTSS     8(R9)(R12*1), X4
-	VBROADCASTI128   44(R10), Y5
-	VPAND            nibbles<>+0(SB), Y5, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 32(DI), Y6, Y0
-	VBROADCASTI128   44(R10)(DX*1), Y5
-	VPAND            nibbles<>+0(SB), Y5, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 40(DI), Y6, Y1
-	VFMADD231PS      32(DI), X4, X2
-	VMOVDQU          96(SI)(R12*8), Y3
-	VBROADCASTSS     12(R9)(R12*1), X4
-	VBROADCASTI128   64(R10), Y5
-	VPAND            nibbles<>+0(SB), Y5, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 48(DI), Y6, Y0
-	VBROADCASTI128   64(R10)(DX*1), Y5
-	VPAND            nibbles<>+0(SB), Y5, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 56(DI), Y6, Y1
-	VFMADD231PS      48(DI), X4, X2
+	VMOVD            (R10), X4
+	VPINSRD          $0x01, (R10)(DX*1), X4, X4
+	VPINSRD          $0x02, 20(R10), X4, X4
+	VPINSRD          $0x03, 20(R10)(DX*1), X4, X4
+	VCVTPH2PS        X4, Y4
+	VMULPS           (R8)(R12*4), Y4, Y4
+	VMOVUPS          Y4, (DI)
+	VMOVD            40(R10), X4
+	VPINSRD          $0x01, 40(R10)(DX*1), X4, X4
+	VPINSRD          $0x02, 60(R10), X4, X4
+	VPINSRD          $0x03, 60(R10)(DX*1), X4, X4
+	VCVTPH2PS        X4, Y4
+	VMULPS           32(R8)(R12*4), Y4, Y4
+	VMOVUPS          Y4, 32(DI)
+	VMOVDQU          (SI)(R12*8), Y4
+	VBROADCASTSS     (R9)(R12*1), X5
+	VBROADCASTI128   4(R10), Y6
+	VPAND            Y0, Y6, Y6
+	VPXOR            Y7, Y7, Y7
+	VPDPBUSD         Y4, Y6, Y7
+	VCVTDQ2PS        Y7, Y7
+	VFMADD231PS.BCST (DI), Y7, Y1
+	VBROADCASTI128   4(R10)(DX*1), Y6
+	VPAND            Y0, Y6, Y6
+	VPXOR            Y7, Y7, Y7
+	VPDPBUSD         Y4, Y6, Y7
+	VCVTDQ2PS        Y7, Y7
+	VFMADD231PS.BCST 8(DI), Y7, Y2
+	VFMADD231PS      (DI), X5, X3
+	VMOVDQU          32(SI)(R12*8), Y4
+	VBROADCASTSS     4(R9)(R12*1), X5
+	VBROADCASTI128   24(R10), Y6
+	VPAND            Y0, Y6, Y6
+	VPXOR            Y7, Y7, Y7
+	VPDPBUSD         Y4, Y6, Y7
+	VCVTDQ2PS        Y7, Y7
+	VFMADD231PS.BCST 16(DI), Y7, Y1
+	VBROADCASTI128   24(R10)(DX*1), Y6
+	VPAND            Y0, Y6, Y6
+	VPXOR            Y7, Y7, Y7
+	VPDPBUSD         Y4, Y6, Y7
+	VCVTDQ2PS        Y7, Y7
+	VFMADD231PS.BCST 24(DI), Y7, Y2
+	VFMADD231PS      16(DI), X5, X3
+	VMOVDQU          64(SI)(R12*8), Y4
+	VBROADCASTSS     8(R9)(R12*1), X5
+	VBROADCASTI128   44(R10), Y6
+	VPAND            Y0, Y6, Y6
+	VPXOR            Y7, Y7, Y7
+	VPDPBUSD         Y4, Y6, Y7
+	VCVTDQ2PS        Y7, Y7
+	VFMADD231PS.BCST 32(DI), Y7, Y1
+	VBROADCASTI128   44(R10)(DX*1), Y6
+	VPAND            Y0, Y6, Y6
+	VPXOR            Y7, Y7, Y7
+	VPDPBUSD         Y4, Y6, Y7
+	VCVTDQ2PS        Y7, Y7
+	VFMADD231PS.BCST 40(DI), Y7, Y2
+	VFMADD231PS      32(DI), X5, X3
+	VMOVDQU          96(SI)(R12*8), Y4
+	VBROADCASTSS     12(R9)(R12*1), X5
+	VBROADCASTI128   64(R10), Y6
+	VPAND            Y0, Y6, Y6
+	VPXOR            Y7, Y7, Y7
+	VPDPBUSD         Y4, Y6, Y7
+	VCVTDQ2PS        Y7, Y7
+	VFMADD231PS.BCST 48(DI), Y7, Y1
+	VBROADCASTI128   64(R10)(DX*1), Y6
+	VPAND            Y0, Y6, Y6
+	VPXOR            Y7, Y7, Y7
+	VPDPBUSD         Y4, Y6, Y7
+	VCVTDQ2PS        Y7, Y7
+	VFMADD231PS.BCST 56(DI), Y7, Y2
+	VFMADD231PS      48(DI), X5, X3
 	ADDQ             $0x50, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -1201,43 +1193,43 @@ tail40:
 one41:
 	PREFETCHT0       (R11)
 	ADDQ             $0x28, R11
-	VMOVD            (R10), X3
-	VPINSRD          $0x01, (R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, X3
-	VMULPS           (R8)(R12*4), X3, X3
-	VMOVUPS          X3, (DI)
-	VMOVDQU          (SI)(R12*8), Y3
-	VBROADCASTSS     (R9)(R12*1), X4
-	VBROADCASTI128   4(R10), Y5
-	VPAND            nibbles<>+0(SB), Y5, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST (DI), Y6, Y0
-	VBROADCASTI128   4(R10)(DX*1), Y5
-	VPAND            nibbles<>+0(SB), Y5, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 8(DI), Y6, Y1
-	VFMADD231PS      (DI), X4, X2
+	VMOVD            (R10), X4
+	VPINSRD          $0x01, (R10)(DX*1), X4, X4
+	VCVTPH2PS        X4, X4
+	VMULPS           (R8)(R12*4), X4, X4
+	VMOVUPS          X4, (DI)
+	VMOVDQU          (SI)(R12*8), Y4
+	VBROADCASTSS     (R9)(R12*1), X5
+	VBROADCASTI128   4(R10), Y6
+	VPAND            Y0, Y6, Y6
+	VPXOR            Y7, Y7, Y7
+	VPDPBUSD         Y4, Y6, Y7
+	VCVTDQ2PS        Y7, Y7
+	VFMADD231PS.BCST (DI), Y7, Y1
+	VBROADCASTI128   4(R10)(DX*1), Y6
+	VPAND            Y0, Y6, Y6
+	VPXOR            Y7, Y7, Y7
+	VPDPBUSD         Y4, Y6, Y7
+	VCVTDQ2PS        Y7, Y7
+	VFMADD231PS.BCST 8(DI), Y7, Y2
+	VFMADD231PS      (DI), X5, X3
 	ADDQ             $0x14, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
 	JNZ              one41
 
 end42:
-	VEXTRACTF128 $0x01, Y0, X3
-	VFMADD231PS  sixteenth<>+0(SB), X3, X0
-	VEXTRACTF128 $0x01, Y1, X3
-	VFMADD231PS  sixteenth<>+0(SB), X3, X1
-	VUNPCKLPD    X1, X0, X3
-	VUNPCKHPD    X1, X0, X0
-	VADDPS       X0, X3, X3
-	VHADDPS      X3, X3, X0
-	VPERMILPS    $0x0d, X2, X2
-	VADDPS       X2, X0, X0
-	VMOVLPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y1, X4
+	VFMADD231PS  sixteenth<>+0(SB), X4, X1
+	VEXTRACTF128 $0x01, Y2, X4
+	VFMADD231PS  sixteenth<>+0(SB), X4, X2
+	VUNPCKLPD    X2, X1, X4
+	VUNPCKHPD    X2, X1, X1
+	VADDPS       X1, X4, X4
+	VHADDPS      X4, X4, X1
+	VPERMILPS    $0x0d, X3, X3
+	VADDPS       X3, X1, X1
+	VMOVLPS      X1, (AX)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
 	ADDQ         $0x08, AX
@@ -1248,8 +1240,8 @@ next38:
 rows43:
 	CMPQ   BX, $0x01
 	JLT    next44
-	VXORPS Y0, Y0, Y0
-	VXORPS X1, X1, X1
+	VXORPS Y1, Y1, Y1
+	VXORPS X2, X2, X2
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -1261,52 +1253,52 @@ four45:
 	PREFETCHT0       (R11)
 	PREFETCHT0       64(R11)
 	ADDQ             $0x50, R11
-	VMOVD            (R10), X2
-	VPINSRD          $0x02, 20(R10), X2, X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           (R8)(R12*4), Y2, Y2
-	VMOVUPS          Y2, (DI)
-	VMOVD            40(R10), X2
-	VPINSRD          $0x02, 60(R10), X2, X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           32(R8)(R12*4), Y2, Y2
-	VMOVUPS          Y2, 32(DI)
-	VMOVDQU          (SI)(R12*8), Y2
-	VBROADCASTSS     (R9)(R12*1), X3
-	VBROADCASTI128   4(R10), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VPXOR            Y5, Y5, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (DI), Y5, Y0
-	VFMADD231PS      (DI), X3, X1
-	VMOVDQU          32(SI)(R12*8), Y2
-	VBROADCASTSS     4(R9)(R12*1), X3
-	VBROADCASTI128   24(R10), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VPXOR            Y5, Y5, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 16(DI), Y5, Y0
-	VFMADD231PS      16(DI), X3, X1
-	VMOVDQU          64(SI)(R12*8), Y2
-	VBROADCASTSS     8(R9)(R12*1), X3
-	VBROADCASTI128   44(R10), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VPXOR            Y5, Y5, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 32(DI), Y5, Y0
-	VFMADD231PS      32(DI), X3, X1
-	VMOVDQU          96(SI)(R12*8), Y2
-	VBROADCASTSS     12(R9)(R12*1), X3
-	VBROADCASTI128   64(R10), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VPXOR            Y5, Y5, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 48(DI), Y5, Y0
-	VFMADD231PS      48(DI), X3, X1
+	VMOVD            (R10), X3
+	VPINSRD          $0x02, 20(R10), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           (R8)(R12*4), Y3, Y3
+	VMOVUPS          Y3, (DI)
+	VMOVD            40(R10), X3
+	VPINSRD          $0x02, 60(R10), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           32(R8)(R12*4), Y3, Y3
+	VMOVUPS          Y3, 32(DI)
+	VMOVDQU          (SI)(R12*8), Y3
+	VBROADCASTSS     (R9)(R12*1), X4
+	VBROADCASTI128   4(R10), Y5
+	VPAND            Y0, Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST (DI), Y6, Y1
+	VFMADD231PS      (DI), X4, X2
+	VMOVDQU          32(SI)(R12*8), Y3
+	VBROADCASTSS     4(R9)(R12*1), X4
+	VBROADCASTI128   24(R10), Y5
+	VPAND            Y0, Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 16(DI), Y6, Y1
+	VFMADD231PS      16(DI), X4, X2
+	VMOVDQU          64(SI)(R12*8), Y3
+	VBROADCASTSS     8(R9)(R12*1), X4
+	VBROADCASTI128   44(R10), Y5
+	VPAND            Y0, Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 32(DI), Y6, Y1
+	VFMADD231PS      32(DI), X4, X2
+	VMOVDQU          96(SI)(R12*8), Y3
+	VBROADCASTSS     12(R9)(R12*1), X4
+	VBROADCASTI128   64(R10), Y5
+	VPAND            Y0, Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 48(DI), Y6, Y1
+	VFMADD231PS      48(DI), X4, X2
 	ADDQ             $0x50, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -1319,34 +1311,34 @@ tail46:
 one47:
 	PREFETCHT0       (R11)
 	ADDQ             $0x14, R11
-	VMOVD            (R10), X2
-	VCVTPH2PS        X2, X2
-	VMULPS           (R8)(R12*4), X2, X2
-	VMOVUPS          X2, (DI)
-	VMOVDQU          (SI)(R12*8), Y2
-	VBROADCASTSS     (R9)(R12*1), X3
-	VBROADCASTI128   4(R10), Y4
-	VPAND            nibbles<>+0(SB), Y4, Y4
-	VPXOR            Y5, Y5, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (DI), Y5, Y0
-	VFMADD231PS      (DI), X3, X1
+	VMOVD            (R10), X3
+	VCVTPH2PS        X3, X3
+	VMULPS           (R8)(R12*4), X3, X3
+	VMOVUPS          X3, (DI)
+	VMOVDQU          (SI)(R12*8), Y3
+	VBROADCASTSS     (R9)(R12*1), X4
+	VBROADCASTI128   4(R10), Y5
+	VPAND            Y0, Y5, Y5
+	VPXOR            Y6, Y6, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST (DI), Y6, Y1
+	VFMADD231PS      (DI), X4, X2
 	ADDQ             $0x14, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
 	JNZ              one47
 
 end48:
-	VEXTRACTF128 $0x01, Y0, X2
-	VFMADD231PS  sixteenth<>+0(SB), X2, X0
-	VUNPCKLPD    X0, X0, X2
-	VUNPCKHPD    X0, X0, X0
-	VADDPS       X0, X2, X2
-	VHADDPS      X2, X2, X0
-	VPERMILPS    $0x0d, X1, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y1, X3
+	VFMADD231PS  sixteenth<>+0(SB), X3, X1
+	VUNPCKLPD    X1, X1, X3
+	VUNPCKHPD    X1, X1, X1
+	VADDPS       X1, X3, X3
+	VHADDPS      X3, X3, X1
+	VPERMILPS    $0x0d, X2, X2
+	VADDPS       X2, X1, X1
+	VMOVSS       X1, (AX)
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
@@ -1393,27 +1385,30 @@ end50:
 // func matVecQ5_0VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·matVecQ5_0VNNI(SB), NOSPLIT, $88-48
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ stride+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x05, R8
-	ADDQ SI, R8
-	MOVQ DI, R9
-	SHLQ $0x05, R9
-	ADDQ R8, R9
-	LEAQ (SP), DI
-	ADDQ $0x18, DI
-	ANDQ $-32, DI
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    stride+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    act+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	MOVQ    DI, R8
+	SHLQ    $0x05, R8
+	ADDQ    SI, R8
+	MOVQ    DI, R9
+	SHLQ    $0x05, R9
+	ADDQ    R8, R9
+	LEAQ    (SP), DI
+	ADDQ    $0x18, DI
+	ANDQ    $-32, DI
+	VMOVDQU low4<>+0(SB), Y0
+	VMOVDQU nibbleShift<>+0(SB), Y1
+	VMOVDQU bit4<>+0(SB), Y2
 
 rows52:
 	CMPQ   BX, $0x02
 	JLT    next53
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -1426,97 +1421,93 @@ four54:
 	PREFETCHT0       64(R11)
 	PREFETCHT0       128(R11)
 	ADDQ             $0x000000b0, R11
-	VMOVD            (R10), X2
-	VPINSRW          $0x01, (R10)(DX*1), X2, X2
-	VPINSRW          $0x02, 22(R10), X2, X2
-	VPINSRW          $0x03, 22(R10)(DX*1), X2, X2
-	VPINSRW          $0x04, 44(R10), X2, X2
-	VPINSRW          $0x05, 44(R10)(DX*1), X2, X2
-	VPINSRW          $0x06, 66(R10), X2, X2
-	VPINSRW          $0x07, 66(R10)(DX*1), X2, X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           (R9)(R12*2), Y2, Y2
-	VMOVUPS          Y2, (DI)
-	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (R8)(R12*8), Y3
-	VBROADCASTI128   6(R10), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VMOVD            (R10), X5
+	VPINSRW          $0x01, (R10)(DX*1), X5, X5
+	VPINSRW          $0x02, 22(R10), X5, X5
+	VPINSRW          $0x03, 22(R10)(DX*1), X5, X5
+	VPINSRW          $0x04, 44(R10), X5, X5
+	VPINSRW          $0x05, 44(R10)(DX*1), X5, X5
+	VPINSRW          $0x06, 66(R10), X5, X5
+	VPINSRW          $0x07, 66(R10)(DX*1), X5, X5
+	VCVTPH2PS        X5, Y5
+	VMULPS           (R9)(R12*2), Y5, Y5
+	VMOVUPS          Y5, (DI)
+	VMOVDQU          (SI)(R12*8), Y5
+	VMOVDQU          (R8)(R12*8), Y6
+	VBROADCASTI128   6(R10), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            2(R10), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (DI), Y5, Y0
-	VBROADCASTI128   6(R10)(DX*1), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VMOVDQA          Y6, Y8
+	VPDPBUSD         Y5, Y7, Y8
+	VCVTDQ2PS        Y8, Y8
+	VFMADD231PS.BCST (DI), Y8, Y3
+	VBROADCASTI128   6(R10)(DX*1), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            2(R10)(DX*1), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(DI), Y3, Y1
-	VMOVDQU          32(SI)(R12*8), Y2
-	VMOVDQU          32(R8)(R12*8), Y3
-	VBROADCASTI128   28(R10), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VPDPBUSD         Y5, Y7, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 4(DI), Y6, Y4
+	VMOVDQU          32(SI)(R12*8), Y5
+	VMOVDQU          32(R8)(R12*8), Y6
+	VBROADCASTI128   28(R10), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            24(R10), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 8(DI), Y5, Y0
-	VBROADCASTI128   28(R10)(DX*1), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VMOVDQA          Y6, Y8
+	VPDPBUSD         Y5, Y7, Y8
+	VCVTDQ2PS        Y8, Y8
+	VFMADD231PS.BCST 8(DI), Y8, Y3
+	VBROADCASTI128   28(R10)(DX*1), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            24(R10)(DX*1), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 12(DI), Y3, Y1
-	VMOVDQU          64(SI)(R12*8), Y2
-	VMOVDQU          64(R8)(R12*8), Y3
-	VBROADCASTI128   50(R10), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VPDPBUSD         Y5, Y7, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 12(DI), Y6, Y4
+	VMOVDQU          64(SI)(R12*8), Y5
+	VMOVDQU          64(R8)(R12*8), Y6
+	VBROADCASTI128   50(R10), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            46(R10), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 16(DI), Y5, Y0
-	VBROADCASTI128   50(R10)(DX*1), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VMOVDQA          Y6, Y8
+	VPDPBUSD         Y5, Y7, Y8
+	VCVTDQ2PS        Y8, Y8
+	VFMADD231PS.BCST 16(DI), Y8, Y3
+	VBROADCASTI128   50(R10)(DX*1), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            46(R10)(DX*1), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 20(DI), Y3, Y1
-	VMOVDQU          96(SI)(R12*8), Y2
-	VMOVDQU          96(R8)(R12*8), Y3
-	VBROADCASTI128   72(R10), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VPDPBUSD         Y5, Y7, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 20(DI), Y6, Y4
+	VMOVDQU          96(SI)(R12*8), Y5
+	VMOVDQU          96(R8)(R12*8), Y6
+	VBROADCASTI128   72(R10), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            68(R10), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 24(DI), Y5, Y0
-	VBROADCASTI128   72(R10)(DX*1), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VMOVDQA          Y6, Y8
+	VPDPBUSD         Y5, Y7, Y8
+	VCVTDQ2PS        Y8, Y8
+	VFMADD231PS.BCST 24(DI), Y8, Y3
+	VBROADCASTI128   72(R10)(DX*1), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            68(R10)(DX*1), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 28(DI), Y3, Y1
+	VPADDB           Y2, Y7, K1, Y7
+	VPDPBUSD         Y5, Y7, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 28(DI), Y6, Y4
 	ADDQ             $0x58, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -1529,47 +1520,46 @@ tail55:
 one56:
 	PREFETCHT0       (R11)
 	ADDQ             $0x2c, R11
-	VMOVD            (R10), X2
-	VPINSRW          $0x01, (R10)(DX*1), X2, X2
-	VCVTPH2PS        X2, X2
-	VMOVSD           (R9)(R12*2), X3
-	VMULPS           X3, X2, X2
-	VMOVLPS          X2, (DI)
-	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (R8)(R12*8), Y3
-	VBROADCASTI128   6(R10), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VMOVD            (R10), X5
+	VPINSRW          $0x01, (R10)(DX*1), X5, X5
+	VCVTPH2PS        X5, X5
+	VMOVSD           (R9)(R12*2), X6
+	VMULPS           X6, X5, X5
+	VMOVLPS          X5, (DI)
+	VMOVDQU          (SI)(R12*8), Y5
+	VMOVDQU          (R8)(R12*8), Y6
+	VBROADCASTI128   6(R10), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            2(R10), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (DI), Y5, Y0
-	VBROADCASTI128   6(R10)(DX*1), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VMOVDQA          Y6, Y8
+	VPDPBUSD         Y5, Y7, Y8
+	VCVTDQ2PS        Y8, Y8
+	VFMADD231PS.BCST (DI), Y8, Y3
+	VBROADCASTI128   6(R10)(DX*1), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            2(R10)(DX*1), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(DI), Y3, Y1
+	VPADDB           Y2, Y7, K1, Y7
+	VPDPBUSD         Y5, Y7, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 4(DI), Y6, Y4
 	ADDQ             $0x16, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
 	JNZ              one56
 
 end57:
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X2
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VUNPCKLPD    X0, X2, X1
-	VUNPCKHPD    X0, X2, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X0
-	VMOVLPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y3, X5
+	VADDPS       X5, X3, X5
+	VEXTRACTF128 $0x01, Y4, X3
+	VADDPS       X3, X4, X3
+	VUNPCKLPD    X3, X5, X4
+	VUNPCKHPD    X3, X5, X3
+	VADDPS       X3, X4, X4
+	VHADDPS      X4, X4, X3
+	VMOVLPS      X3, (AX)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
 	ADDQ         $0x08, AX
@@ -1580,7 +1570,7 @@ next53:
 rows58:
 	CMPQ   BX, $0x01
 	JLT    next59
-	VXORPS Y0, Y0, Y0
+	VXORPS Y3, Y3, Y3
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -1592,57 +1582,53 @@ four60:
 	PREFETCHT0       (R11)
 	PREFETCHT0       64(R11)
 	ADDQ             $0x58, R11
-	VMOVD            (R10), X1
-	VPINSRW          $0x02, 22(R10), X1, X1
-	VPINSRW          $0x04, 44(R10), X1, X1
-	VPINSRW          $0x06, 66(R10), X1, X1
-	VCVTPH2PS        X1, Y1
-	VMULPS           (R9)(R12*2), Y1, Y1
-	VMOVUPS          Y1, (DI)
-	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (R8)(R12*8), Y2
-	VBROADCASTI128   6(R10), Y3
-	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
-	VPAND            low4<>+0(SB), Y3, Y3
+	VMOVD            (R10), X4
+	VPINSRW          $0x02, 22(R10), X4, X4
+	VPINSRW          $0x04, 44(R10), X4, X4
+	VPINSRW          $0x06, 66(R10), X4, X4
+	VCVTPH2PS        X4, Y4
+	VMULPS           (R9)(R12*2), Y4, Y4
+	VMOVUPS          Y4, (DI)
+	VMOVDQU          (SI)(R12*8), Y4
+	VMOVDQU          (R8)(R12*8), Y5
+	VBROADCASTI128   6(R10), Y6
+	VPSRLVD          Y1, Y6, Y6
+	VPAND            Y0, Y6, Y6
 	KMOVD            2(R10), K1
-	VPADDB           bit4<>+0(SB), Y3, K1, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (DI), Y2, Y0
-	VMOVDQU          32(SI)(R12*8), Y1
-	VMOVDQU          32(R8)(R12*8), Y2
-	VBROADCASTI128   28(R10), Y3
-	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
-	VPAND            low4<>+0(SB), Y3, Y3
+	VPADDB           Y2, Y6, K1, Y6
+	VPDPBUSD         Y4, Y6, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (DI), Y5, Y3
+	VMOVDQU          32(SI)(R12*8), Y4
+	VMOVDQU          32(R8)(R12*8), Y5
+	VBROADCASTI128   28(R10), Y6
+	VPSRLVD          Y1, Y6, Y6
+	VPAND            Y0, Y6, Y6
 	KMOVD            24(R10), K1
-	VPADDB           bit4<>+0(SB), Y3, K1, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 8(DI), Y2, Y0
-	VMOVDQU          64(SI)(R12*8), Y1
-	VMOVDQU          64(R8)(R12*8), Y2
-	VBROADCASTI128   50(R10), Y3
-	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
-	VPAND            low4<>+0(SB), Y3, Y3
+	VPADDB           Y2, Y6, K1, Y6
+	VPDPBUSD         Y4, Y6, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 8(DI), Y5, Y3
+	VMOVDQU          64(SI)(R12*8), Y4
+	VMOVDQU          64(R8)(R12*8), Y5
+	VBROADCASTI128   50(R10), Y6
+	VPSRLVD          Y1, Y6, Y6
+	VPAND            Y0, Y6, Y6
 	KMOVD            46(R10), K1
-	VPADDB           bit4<>+0(SB), Y3, K1, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 16(DI), Y2, Y0
-	VMOVDQU          96(SI)(R12*8), Y1
-	VMOVDQU          96(R8)(R12*8), Y2
-	VBROADCASTI128   72(R10), Y3
-	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
-	VPAND            low4<>+0(SB), Y3, Y3
+	VPADDB           Y2, Y6, K1, Y6
+	VPDPBUSD         Y4, Y6, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 16(DI), Y5, Y3
+	VMOVDQU          96(SI)(R12*8), Y4
+	VMOVDQU          96(R8)(R12*8), Y5
+	VBROADCASTI128   72(R10), Y6
+	VPSRLVD          Y1, Y6, Y6
+	VPAND            Y0, Y6, Y6
 	KMOVD            68(R10), K1
-	VPADDB           bit4<>+0(SB), Y3, K1, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 24(DI), Y2, Y0
+	VPADDB           Y2, Y6, K1, Y6
+	VPDPBUSD         Y4, Y6, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST 24(DI), Y5, Y3
 	ADDQ             $0x58, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -1655,35 +1641,34 @@ tail61:
 one62:
 	PREFETCHT0       (R11)
 	ADDQ             $0x16, R11
-	VMOVD            (R10), X1
-	VCVTPH2PS        X1, X1
-	VMOVSD           (R9)(R12*2), X2
-	VMULPS           X2, X1, X1
-	VMOVLPS          X1, (DI)
-	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (R8)(R12*8), Y2
-	VBROADCASTI128   6(R10), Y3
-	VPSRLVD          nibbleShift<>+0(SB), Y3, Y3
-	VPAND            low4<>+0(SB), Y3, Y3
+	VMOVD            (R10), X4
+	VCVTPH2PS        X4, X4
+	VMOVSD           (R9)(R12*2), X5
+	VMULPS           X5, X4, X4
+	VMOVLPS          X4, (DI)
+	VMOVDQU          (SI)(R12*8), Y4
+	VMOVDQU          (R8)(R12*8), Y5
+	VBROADCASTI128   6(R10), Y6
+	VPSRLVD          Y1, Y6, Y6
+	VPAND            Y0, Y6, Y6
 	KMOVD            2(R10), K1
-	VPADDB           bit4<>+0(SB), Y3, K1, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (DI), Y2, Y0
+	VPADDB           Y2, Y6, K1, Y6
+	VPDPBUSD         Y4, Y6, Y5
+	VCVTDQ2PS        Y5, Y5
+	VFMADD231PS.BCST (DI), Y5, Y3
 	ADDQ             $0x16, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
 	JNZ              one62
 
 end63:
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VUNPCKLPD    X1, X1, X0
-	VUNPCKHPD    X1, X1, X1
-	VADDPS       X1, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y3, X4
+	VADDPS       X4, X3, X4
+	VUNPCKLPD    X4, X4, X3
+	VUNPCKHPD    X4, X4, X4
+	VADDPS       X4, X3, X3
+	VHADDPS      X3, X3, X3
+	VMOVSS       X3, (AX)
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
@@ -1737,28 +1722,31 @@ end65:
 // func matVecQ5_1VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
 TEXT ·matVecQ5_1VNNI(SB), NOSPLIT, $88-48
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ stride+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x05, R8
-	ADDQ SI, R8
-	MOVQ DI, R9
-	SHLQ $0x04, R9
-	ADDQ R8, R9
-	LEAQ (SP), DI
-	ADDQ $0x18, DI
-	ANDQ $-32, DI
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    stride+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    act+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	MOVQ    DI, R8
+	SHLQ    $0x05, R8
+	ADDQ    SI, R8
+	MOVQ    DI, R9
+	SHLQ    $0x04, R9
+	ADDQ    R8, R9
+	LEAQ    (SP), DI
+	ADDQ    $0x18, DI
+	ANDQ    $-32, DI
+	VMOVDQU low4<>+0(SB), Y0
+	VMOVDQU nibbleShift<>+0(SB), Y1
+	VMOVDQU bit4<>+0(SB), Y2
 
 rows67:
 	CMPQ   BX, $0x02
 	JLT    next68
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS X2, X2, X2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS X5, X5, X5
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -1771,104 +1759,104 @@ four69:
 	PREFETCHT0       64(R11)
 	PREFETCHT0       128(R11)
 	ADDQ             $0x000000c0, R11
-	VMOVD            (R10), X3
-	VPINSRD          $0x01, (R10)(DX*1), X3, X3
-	VPINSRD          $0x02, 24(R10), X3, X3
-	VPINSRD          $0x03, 24(R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           (R8)(R12*4), Y3, Y3
-	VMOVUPS          Y3, (DI)
-	VMOVD            48(R10), X3
-	VPINSRD          $0x01, 48(R10)(DX*1), X3, X3
-	VPINSRD          $0x02, 72(R10), X3, X3
-	VPINSRD          $0x03, 72(R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           32(R8)(R12*4), Y3, Y3
-	VMOVUPS          Y3, 32(DI)
-	VMOVDQU          (SI)(R12*8), Y3
-	VBROADCASTSS     (R9)(R12*1), X4
-	VBROADCASTI128   8(R10), Y5
-	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
-	VPAND            low4<>+0(SB), Y5, Y5
+	VMOVD            (R10), X6
+	VPINSRD          $0x01, (R10)(DX*1), X6, X6
+	VPINSRD          $0x02, 24(R10), X6, X6
+	VPINSRD          $0x03, 24(R10)(DX*1), X6, X6
+	VCVTPH2PS        X6, Y6
+	VMULPS           (R8)(R12*4), Y6, Y6
+	VMOVUPS          Y6, (DI)
+	VMOVD            48(R10), X6
+	VPINSRD          $0x01, 48(R10)(DX*1), X6, X6
+	VPINSRD          $0x02, 72(R10), X6, X6
+	VPINSRD          $0x03, 72(R10)(DX*1), X6, X6
+	VCVTPH2PS        X6, Y6
+	VMULPS           32(R8)(R12*4), Y6, Y6
+	VMOVUPS          Y6, 32(DI)
+	VMOVDQU          (SI)(R12*8), Y6
+	VBROADCASTSS     (R9)(R12*1), X7
+	VBROADCASTI128   8(R10), Y8
+	VPSRLVD          Y1, Y8, Y8
+	VPAND            Y0, Y8, Y8
 	KMOVD            4(R10), K1
-	VPADDB           bit4<>+0(SB), Y5, K1, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST (DI), Y6, Y0
-	VBROADCASTI128   8(R10)(DX*1), Y5
-	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
-	VPAND            low4<>+0(SB), Y5, Y5
+	VPADDB           Y2, Y8, K1, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         Y6, Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST (DI), Y9, Y3
+	VBROADCASTI128   8(R10)(DX*1), Y8
+	VPSRLVD          Y1, Y8, Y8
+	VPAND            Y0, Y8, Y8
 	KMOVD            4(R10)(DX*1), K1
-	VPADDB           bit4<>+0(SB), Y5, K1, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 8(DI), Y6, Y1
-	VFMADD231PS      (DI), X4, X2
-	VMOVDQU          32(SI)(R12*8), Y3
-	VBROADCASTSS     4(R9)(R12*1), X4
-	VBROADCASTI128   32(R10), Y5
-	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
-	VPAND            low4<>+0(SB), Y5, Y5
+	VPADDB           Y2, Y8, K1, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         Y6, Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 8(DI), Y9, Y4
+	VFMADD231PS      (DI), X7, X5
+	VMOVDQU          32(SI)(R12*8), Y6
+	VBROADCASTSS     4(R9)(R12*1), X7
+	VBROADCASTI128   32(R10), Y8
+	VPSRLVD          Y1, Y8, Y8
+	VPAND            Y0, Y8, Y8
 	KMOVD            28(R10), K1
-	VPADDB           bit4<>+0(SB), Y5, K1, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 16(DI), Y6, Y0
-	VBROADCASTI128   32(R10)(DX*1), Y5
-	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
-	VPAND            low4<>+0(SB), Y5, Y5
+	VPADDB           Y2, Y8, K1, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         Y6, Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 16(DI), Y9, Y3
+	VBROADCASTI128   32(R10)(DX*1), Y8
+	VPSRLVD          Y1, Y8, Y8
+	VPAND            Y0, Y8, Y8
 	KMOVD            28(R10)(DX*1), K1
-	VPADDB           bit4<>+0(SB), Y5, K1, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 24(DI), Y6, Y1
-	VFMADD231PS      16(DI), X4, X2
-	VMOVDQU          64(SI)(R12*8), Y3
-	VBROADCASTSS     8(R9)(R12*1), X4
-	VBROADCASTI128   56(R10), Y5
-	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
-	VPAND            low4<>+0(SB), Y5, Y5
+	VPADDB           Y2, Y8, K1, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         Y6, Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 24(DI), Y9, Y4
+	VFMADD231PS      16(DI), X7, X5
+	VMOVDQU          64(SI)(R12*8), Y6
+	VBROADCASTSS     8(R9)(R12*1), X7
+	VBROADCASTI128   56(R10), Y8
+	VPSRLVD          Y1, Y8, Y8
+	VPAND            Y0, Y8, Y8
 	KMOVD            52(R10), K1
-	VPADDB           bit4<>+0(SB), Y5, K1, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 32(DI), Y6, Y0
-	VBROADCASTI128   56(R10)(DX*1), Y5
-	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
-	VPAND            low4<>+0(SB), Y5, Y5
+	VPADDB           Y2, Y8, K1, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         Y6, Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 32(DI), Y9, Y3
+	VBROADCASTI128   56(R10)(DX*1), Y8
+	VPSRLVD          Y1, Y8, Y8
+	VPAND            Y0, Y8, Y8
 	KMOVD            52(R10)(DX*1), K1
-	VPADDB           bit4<>+0(SB), Y5, K1, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 40(DI), Y6, Y1
-	VFMADD231PS      32(DI), X4, X2
-	VMOVDQU          96(SI)(R12*8), Y3
-	VBROADCASTSS     12(R9)(R12*1), X4
-	VBROADCASTI128   80(R10), Y5
-	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
-	VPAND            low4<>+0(SB), Y5, Y5
+	VPADDB           Y2, Y8, K1, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         Y6, Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 40(DI), Y9, Y4
+	VFMADD231PS      32(DI), X7, X5
+	VMOVDQU          96(SI)(R12*8), Y6
+	VBROADCASTSS     12(R9)(R12*1), X7
+	VBROADCASTI128   80(R10), Y8
+	VPSRLVD          Y1, Y8, Y8
+	VPAND            Y0, Y8, Y8
 	KMOVD            76(R10), K1
-	VPADDB           bit4<>+0(SB), Y5, K1, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 48(DI), Y6, Y0
-	VBROADCASTI128   80(R10)(DX*1), Y5
-	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
-	VPAND            low4<>+0(SB), Y5, Y5
+	VPADDB           Y2, Y8, K1, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         Y6, Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 48(DI), Y9, Y3
+	VBROADCASTI128   80(R10)(DX*1), Y8
+	VPSRLVD          Y1, Y8, Y8
+	VPAND            Y0, Y8, Y8
 	KMOVD            76(R10)(DX*1), K1
-	VPADDB           bit4<>+0(SB), Y5, K1, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 56(DI), Y6, Y1
-	VFMADD231PS      48(DI), X4, X2
+	VPADDB           Y2, Y8, K1, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         Y6, Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 56(DI), Y9, Y4
+	VFMADD231PS      48(DI), X7, X5
 	ADDQ             $0x60, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -1881,49 +1869,49 @@ tail70:
 one71:
 	PREFETCHT0       (R11)
 	ADDQ             $0x30, R11
-	VMOVD            (R10), X3
-	VPINSRD          $0x01, (R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, X3
-	VMULPS           (R8)(R12*4), X3, X3
-	VMOVUPS          X3, (DI)
-	VMOVDQU          (SI)(R12*8), Y3
-	VBROADCASTSS     (R9)(R12*1), X4
-	VBROADCASTI128   8(R10), Y5
-	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
-	VPAND            low4<>+0(SB), Y5, Y5
+	VMOVD            (R10), X6
+	VPINSRD          $0x01, (R10)(DX*1), X6, X6
+	VCVTPH2PS        X6, X6
+	VMULPS           (R8)(R12*4), X6, X6
+	VMOVUPS          X6, (DI)
+	VMOVDQU          (SI)(R12*8), Y6
+	VBROADCASTSS     (R9)(R12*1), X7
+	VBROADCASTI128   8(R10), Y8
+	VPSRLVD          Y1, Y8, Y8
+	VPAND            Y0, Y8, Y8
 	KMOVD            4(R10), K1
-	VPADDB           bit4<>+0(SB), Y5, K1, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST (DI), Y6, Y0
-	VBROADCASTI128   8(R10)(DX*1), Y5
-	VPSRLVD          nibbleShift<>+0(SB), Y5, Y5
-	VPAND            low4<>+0(SB), Y5, Y5
+	VPADDB           Y2, Y8, K1, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         Y6, Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST (DI), Y9, Y3
+	VBROADCASTI128   8(R10)(DX*1), Y8
+	VPSRLVD          Y1, Y8, Y8
+	VPAND            Y0, Y8, Y8
 	KMOVD            4(R10)(DX*1), K1
-	VPADDB           bit4<>+0(SB), Y5, K1, Y5
-	VPXOR            Y6, Y6, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 8(DI), Y6, Y1
-	VFMADD231PS      (DI), X4, X2
+	VPADDB           Y2, Y8, K1, Y8
+	VPXOR            Y9, Y9, Y9
+	VPDPBUSD         Y6, Y8, Y9
+	VCVTDQ2PS        Y9, Y9
+	VFMADD231PS.BCST 8(DI), Y9, Y4
+	VFMADD231PS      (DI), X7, X5
 	ADDQ             $0x18, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
 	JNZ              one71
 
 end72:
-	VEXTRACTF128 $0x01, Y0, X3
-	VADDPS       X3, X0, X3
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VUNPCKLPD    X0, X3, X1
-	VUNPCKHPD    X0, X3, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X0
-	VPERMILPS    $0x0d, X2, X2
-	VADDPS       X2, X0, X0
-	VMOVLPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y3, X6
+	VADDPS       X6, X3, X6
+	VEXTRACTF128 $0x01, Y4, X3
+	VADDPS       X3, X4, X3
+	VUNPCKLPD    X3, X6, X4
+	VUNPCKHPD    X3, X6, X3
+	VADDPS       X3, X4, X4
+	VHADDPS      X4, X4, X3
+	VPERMILPS    $0x0d, X5, X5
+	VADDPS       X5, X3, X3
+	VMOVLPS      X3, (AX)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
 	ADDQ         $0x08, AX
@@ -1934,8 +1922,8 @@ next68:
 rows73:
 	CMPQ   BX, $0x01
 	JLT    next74
-	VXORPS Y0, Y0, Y0
-	VXORPS X1, X1, X1
+	VXORPS Y3, Y3, Y3
+	VXORPS X4, X4, X4
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -1947,64 +1935,64 @@ four75:
 	PREFETCHT0       (R11)
 	PREFETCHT0       64(R11)
 	ADDQ             $0x60, R11
-	VMOVD            (R10), X2
-	VPINSRD          $0x02, 24(R10), X2, X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           (R8)(R12*4), Y2, Y2
-	VMOVUPS          Y2, (DI)
-	VMOVD            48(R10), X2
-	VPINSRD          $0x02, 72(R10), X2, X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           32(R8)(R12*4), Y2, Y2
-	VMOVUPS          Y2, 32(DI)
-	VMOVDQU          (SI)(R12*8), Y2
-	VBROADCASTSS     (R9)(R12*1), X3
-	VBROADCASTI128   8(R10), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VMOVD            (R10), X5
+	VPINSRD          $0x02, 24(R10), X5, X5
+	VCVTPH2PS        X5, Y5
+	VMULPS           (R8)(R12*4), Y5, Y5
+	VMOVUPS          Y5, (DI)
+	VMOVD            48(R10), X5
+	VPINSRD          $0x02, 72(R10), X5, X5
+	VCVTPH2PS        X5, Y5
+	VMULPS           32(R8)(R12*4), Y5, Y5
+	VMOVUPS          Y5, 32(DI)
+	VMOVDQU          (SI)(R12*8), Y5
+	VBROADCASTSS     (R9)(R12*1), X6
+	VBROADCASTI128   8(R10), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            4(R10), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VPXOR            Y5, Y5, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (DI), Y5, Y0
-	VFMADD231PS      (DI), X3, X1
-	VMOVDQU          32(SI)(R12*8), Y2
-	VBROADCASTSS     4(R9)(R12*1), X3
-	VBROADCASTI128   32(R10), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VPXOR            Y8, Y8, Y8
+	VPDPBUSD         Y5, Y7, Y8
+	VCVTDQ2PS        Y8, Y8
+	VFMADD231PS.BCST (DI), Y8, Y3
+	VFMADD231PS      (DI), X6, X4
+	VMOVDQU          32(SI)(R12*8), Y5
+	VBROADCASTSS     4(R9)(R12*1), X6
+	VBROADCASTI128   32(R10), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            28(R10), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VPXOR            Y5, Y5, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 16(DI), Y5, Y0
-	VFMADD231PS      16(DI), X3, X1
-	VMOVDQU          64(SI)(R12*8), Y2
-	VBROADCASTSS     8(R9)(R12*1), X3
-	VBROADCASTI128   56(R10), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VPXOR            Y8, Y8, Y8
+	VPDPBUSD         Y5, Y7, Y8
+	VCVTDQ2PS        Y8, Y8
+	VFMADD231PS.BCST 16(DI), Y8, Y3
+	VFMADD231PS      16(DI), X6, X4
+	VMOVDQU          64(SI)(R12*8), Y5
+	VBROADCASTSS     8(R9)(R12*1), X6
+	VBROADCASTI128   56(R10), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            52(R10), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VPXOR            Y5, Y5, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 32(DI), Y5, Y0
-	VFMADD231PS      32(DI), X3, X1
-	VMOVDQU          96(SI)(R12*8), Y2
-	VBROADCASTSS     12(R9)(R12*1), X3
-	VBROADCASTI128   80(R10), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VPADDB           Y2, Y7, K1, Y7
+	VPXOR            Y8, Y8, Y8
+	VPDPBUSD         Y5, Y7, Y8
+	VCVTDQ2PS        Y8, Y8
+	VFMADD231PS.BCST 32(DI), Y8, Y3
+	VFMADD231PS      32(DI), X6, X4
+	VMOVDQU          96(SI)(R12*8), Y5
+	VBROADCASTSS     12(R9)(R12*1), X6
+	VBROADCASTI128   80(R10), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            76(R10), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VPXOR            Y5, Y5, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 48(DI), Y5, Y0
-	VFMADD231PS      48(DI), X3, X1
+	VPADDB           Y2, Y7, K1, Y7
+	VPXOR            Y8, Y8, Y8
+	VPDPBUSD         Y5, Y7, Y8
+	VCVTDQ2PS        Y8, Y8
+	VFMADD231PS.BCST 48(DI), Y8, Y3
+	VFMADD231PS      48(DI), X6, X4
 	ADDQ             $0x60, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -2017,37 +2005,37 @@ tail76:
 one77:
 	PREFETCHT0       (R11)
 	ADDQ             $0x18, R11
-	VMOVD            (R10), X2
-	VCVTPH2PS        X2, X2
-	VMULPS           (R8)(R12*4), X2, X2
-	VMOVUPS          X2, (DI)
-	VMOVDQU          (SI)(R12*8), Y2
-	VBROADCASTSS     (R9)(R12*1), X3
-	VBROADCASTI128   8(R10), Y4
-	VPSRLVD          nibbleShift<>+0(SB), Y4, Y4
-	VPAND            low4<>+0(SB), Y4, Y4
+	VMOVD            (R10), X5
+	VCVTPH2PS        X5, X5
+	VMULPS           (R8)(R12*4), X5, X5
+	VMOVUPS          X5, (DI)
+	VMOVDQU          (SI)(R12*8), Y5
+	VBROADCASTSS     (R9)(R12*1), X6
+	VBROADCASTI128   8(R10), Y7
+	VPSRLVD          Y1, Y7, Y7
+	VPAND            Y0, Y7, Y7
 	KMOVD            4(R10), K1
-	VPADDB           bit4<>+0(SB), Y4, K1, Y4
-	VPXOR            Y5, Y5, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (DI), Y5, Y0
-	VFMADD231PS      (DI), X3, X1
+	VPADDB           Y2, Y7, K1, Y7
+	VPXOR            Y8, Y8, Y8
+	VPDPBUSD         Y5, Y7, Y8
+	VCVTDQ2PS        Y8, Y8
+	VFMADD231PS.BCST (DI), Y8, Y3
+	VFMADD231PS      (DI), X6, X4
 	ADDQ             $0x18, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
 	JNZ              one77
 
 end78:
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X2
-	VUNPCKLPD    X2, X2, X0
-	VUNPCKHPD    X2, X2, X2
-	VADDPS       X2, X0, X0
-	VHADDPS      X0, X0, X0
-	VPERMILPS    $0x0d, X1, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y3, X5
+	VADDPS       X5, X3, X5
+	VUNPCKLPD    X5, X5, X3
+	VUNPCKHPD    X5, X5, X5
+	VADDPS       X5, X3, X3
+	VHADDPS      X3, X3, X3
+	VPERMILPS    $0x0d, X4, X4
+	VADDPS       X4, X3, X3
+	VMOVSS       X3, (AX)
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
@@ -2096,27 +2084,28 @@ end80:
 // func matVecQ8_0VNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·matVecQ8_0VNNI(SB), NOSPLIT, $88-48
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ stride+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), DI
-	MOVQ DI, R8
-	SHLQ $0x05, R8
-	ADDQ SI, R8
-	MOVQ DI, R9
-	SHLQ $0x05, R9
-	ADDQ R8, R9
-	LEAQ (SP), DI
-	ADDQ $0x18, DI
-	ANDQ $-32, DI
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    stride+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    act+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	MOVQ    DI, R8
+	SHLQ    $0x05, R8
+	ADDQ    SI, R8
+	MOVQ    DI, R9
+	SHLQ    $0x05, R9
+	ADDQ    R8, R9
+	LEAQ    (SP), DI
+	ADDQ    $0x18, DI
+	ANDQ    $-32, DI
+	VMOVDQU bit7<>+0(SB), Y0
 
 rows82:
 	CMPQ   BX, $0x02
 	JLT    next83
-	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -2131,73 +2120,61 @@ four84:
 	PREFETCHT0       192(R11)
 	PREFETCHT0       256(R11)
 	ADDQ             $0x00000110, R11
-	VMOVD            (R10), X2
-	VPINSRW          $0x01, (R10)(DX*1), X2, X2
-	VPINSRW          $0x02, 34(R10), X2, X2
-	VPINSRW          $0x03, 34(R10)(DX*1), X2, X2
-	VPINSRW          $0x04, 68(R10), X2, X2
-	VPINSRW          $0x05, 68(R10)(DX*1), X2, X2
-	VPINSRW          $0x06, 102(R10), X2, X2
-	VPINSRW          $0x07, 102(R10)(DX*1), X2, X2
-	VCVTPH2PS        X2, Y2
-	VMULPS           (R9)(R12*2), Y2, Y2
-	VMOVUPS          Y2, (DI)
-	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (R8)(R12*8), Y3
-	VMOVDQU          2(R10), Y4
-	VPXOR            bit7<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (DI), Y5, Y0
-	VMOVDQU          2(R10)(DX*1), Y4
-	VPXOR            bit7<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(DI), Y3, Y1
-	VMOVDQU          32(SI)(R12*8), Y2
-	VMOVDQU          32(R8)(R12*8), Y3
-	VMOVDQU          36(R10), Y4
-	VPXOR            bit7<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 8(DI), Y5, Y0
-	VMOVDQU          36(R10)(DX*1), Y4
-	VPXOR            bit7<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 12(DI), Y3, Y1
-	VMOVDQU          64(SI)(R12*8), Y2
-	VMOVDQU          64(R8)(R12*8), Y3
-	VMOVDQU          70(R10), Y4
-	VPXOR            bit7<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 16(DI), Y5, Y0
-	VMOVDQU          70(R10)(DX*1), Y4
-	VPXOR            bit7<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 20(DI), Y3, Y1
-	VMOVDQU          96(SI)(R12*8), Y2
-	VMOVDQU          96(R8)(R12*8), Y3
-	VMOVDQU          104(R10), Y4
-	VPXOR            bit7<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST 24(DI), Y5, Y0
-	VMOVDQU          104(R10)(DX*1), Y4
-	VPXOR            bit7<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 28(DI), Y3, Y1
+	VMOVD            (R10), X3
+	VPINSRW          $0x01, (R10)(DX*1), X3, X3
+	VPINSRW          $0x02, 34(R10), X3, X3
+	VPINSRW          $0x03, 34(R10)(DX*1), X3, X3
+	VPINSRW          $0x04, 68(R10), X3, X3
+	VPINSRW          $0x05, 68(R10)(DX*1), X3, X3
+	VPINSRW          $0x06, 102(R10), X3, X3
+	VPINSRW          $0x07, 102(R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, Y3
+	VMULPS           (R9)(R12*2), Y3, Y3
+	VMOVUPS          Y3, (DI)
+	VMOVDQU          (SI)(R12*8), Y3
+	VMOVDQU          (R8)(R12*8), Y4
+	VPXOR            2(R10), Y0, Y5
+	VMOVDQA          Y4, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST (DI), Y6, Y1
+	VPXOR            2(R10)(DX*1), Y0, Y5
+	VPDPBUSD         Y3, Y5, Y4
+	VCVTDQ2PS        Y4, Y4
+	VFMADD231PS.BCST 4(DI), Y4, Y2
+	VMOVDQU          32(SI)(R12*8), Y3
+	VMOVDQU          32(R8)(R12*8), Y4
+	VPXOR            36(R10), Y0, Y5
+	VMOVDQA          Y4, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 8(DI), Y6, Y1
+	VPXOR            36(R10)(DX*1), Y0, Y5
+	VPDPBUSD         Y3, Y5, Y4
+	VCVTDQ2PS        Y4, Y4
+	VFMADD231PS.BCST 12(DI), Y4, Y2
+	VMOVDQU          64(SI)(R12*8), Y3
+	VMOVDQU          64(R8)(R12*8), Y4
+	VPXOR            70(R10), Y0, Y5
+	VMOVDQA          Y4, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 16(DI), Y6, Y1
+	VPXOR            70(R10)(DX*1), Y0, Y5
+	VPDPBUSD         Y3, Y5, Y4
+	VCVTDQ2PS        Y4, Y4
+	VFMADD231PS.BCST 20(DI), Y4, Y2
+	VMOVDQU          96(SI)(R12*8), Y3
+	VMOVDQU          96(R8)(R12*8), Y4
+	VPXOR            104(R10), Y0, Y5
+	VMOVDQA          Y4, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST 24(DI), Y6, Y1
+	VPXOR            104(R10)(DX*1), Y0, Y5
+	VPDPBUSD         Y3, Y5, Y4
+	VCVTDQ2PS        Y4, Y4
+	VFMADD231PS.BCST 28(DI), Y4, Y2
 	ADDQ             $0x00000088, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -2211,41 +2188,38 @@ one86:
 	PREFETCHT0       (R11)
 	PREFETCHT0       64(R11)
 	ADDQ             $0x44, R11
-	VMOVD            (R10), X2
-	VPINSRW          $0x01, (R10)(DX*1), X2, X2
-	VCVTPH2PS        X2, X2
-	VMOVSD           (R9)(R12*2), X3
-	VMULPS           X3, X2, X2
-	VMOVLPS          X2, (DI)
-	VMOVDQU          (SI)(R12*8), Y2
-	VMOVDQU          (R8)(R12*8), Y3
-	VMOVDQU          2(R10), Y4
-	VPXOR            bit7<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y5
-	VPDPBUSD         Y2, Y4, Y5
-	VCVTDQ2PS        Y5, Y5
-	VFMADD231PS.BCST (DI), Y5, Y0
-	VMOVDQU          2(R10)(DX*1), Y4
-	VPXOR            bit7<>+0(SB), Y4, Y4
-	VMOVDQA          Y3, Y3
-	VPDPBUSD         Y2, Y4, Y3
-	VCVTDQ2PS        Y3, Y3
-	VFMADD231PS.BCST 4(DI), Y3, Y1
+	VMOVD            (R10), X3
+	VPINSRW          $0x01, (R10)(DX*1), X3, X3
+	VCVTPH2PS        X3, X3
+	VMOVSD           (R9)(R12*2), X4
+	VMULPS           X4, X3, X3
+	VMOVLPS          X3, (DI)
+	VMOVDQU          (SI)(R12*8), Y3
+	VMOVDQU          (R8)(R12*8), Y4
+	VPXOR            2(R10), Y0, Y5
+	VMOVDQA          Y4, Y6
+	VPDPBUSD         Y3, Y5, Y6
+	VCVTDQ2PS        Y6, Y6
+	VFMADD231PS.BCST (DI), Y6, Y1
+	VPXOR            2(R10)(DX*1), Y0, Y5
+	VPDPBUSD         Y3, Y5, Y4
+	VCVTDQ2PS        Y4, Y4
+	VFMADD231PS.BCST 4(DI), Y4, Y2
 	ADDQ             $0x22, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
 	JNZ              one86
 
 end87:
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X2
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X0
-	VUNPCKLPD    X0, X2, X1
-	VUNPCKHPD    X0, X2, X0
-	VADDPS       X0, X1, X1
-	VHADDPS      X1, X1, X0
-	VMOVLPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y1, X3
+	VADDPS       X3, X1, X3
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VUNPCKLPD    X1, X3, X2
+	VUNPCKHPD    X1, X3, X1
+	VADDPS       X1, X2, X2
+	VHADDPS      X2, X2, X1
+	VMOVLPS      X1, (AX)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
 	ADDQ         $0x08, AX
@@ -2256,7 +2230,7 @@ next83:
 rows88:
 	CMPQ   BX, $0x01
 	JLT    next89
-	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
 	MOVQ   CX, R10
 	LEAQ   1536(CX)(DX*1), R11
 	XORQ   R12, R12
@@ -2269,45 +2243,37 @@ four90:
 	PREFETCHT0       64(R11)
 	PREFETCHT0       128(R11)
 	ADDQ             $0x00000088, R11
-	VMOVD            (R10), X1
-	VPINSRW          $0x02, 34(R10), X1, X1
-	VPINSRW          $0x04, 68(R10), X1, X1
-	VPINSRW          $0x06, 102(R10), X1, X1
-	VCVTPH2PS        X1, Y1
-	VMULPS           (R9)(R12*2), Y1, Y1
-	VMOVUPS          Y1, (DI)
-	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (R8)(R12*8), Y2
-	VMOVDQU          2(R10), Y3
-	VPXOR            bit7<>+0(SB), Y3, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (DI), Y2, Y0
-	VMOVDQU          32(SI)(R12*8), Y1
-	VMOVDQU          32(R8)(R12*8), Y2
-	VMOVDQU          36(R10), Y3
-	VPXOR            bit7<>+0(SB), Y3, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 8(DI), Y2, Y0
-	VMOVDQU          64(SI)(R12*8), Y1
-	VMOVDQU          64(R8)(R12*8), Y2
-	VMOVDQU          70(R10), Y3
-	VPXOR            bit7<>+0(SB), Y3, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 16(DI), Y2, Y0
-	VMOVDQU          96(SI)(R12*8), Y1
-	VMOVDQU          96(R8)(R12*8), Y2
-	VMOVDQU          104(R10), Y3
-	VPXOR            bit7<>+0(SB), Y3, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST 24(DI), Y2, Y0
+	VMOVD            (R10), X2
+	VPINSRW          $0x02, 34(R10), X2, X2
+	VPINSRW          $0x04, 68(R10), X2, X2
+	VPINSRW          $0x06, 102(R10), X2, X2
+	VCVTPH2PS        X2, Y2
+	VMULPS           (R9)(R12*2), Y2, Y2
+	VMOVUPS          Y2, (DI)
+	VMOVDQU          (SI)(R12*8), Y2
+	VMOVDQU          (R8)(R12*8), Y3
+	VPXOR            2(R10), Y0, Y4
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST (DI), Y3, Y1
+	VMOVDQU          32(SI)(R12*8), Y2
+	VMOVDQU          32(R8)(R12*8), Y3
+	VPXOR            36(R10), Y0, Y4
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 8(DI), Y3, Y1
+	VMOVDQU          64(SI)(R12*8), Y2
+	VMOVDQU          64(R8)(R12*8), Y3
+	VPXOR            70(R10), Y0, Y4
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 16(DI), Y3, Y1
+	VMOVDQU          96(SI)(R12*8), Y2
+	VMOVDQU          96(R8)(R12*8), Y3
+	VPXOR            104(R10), Y0, Y4
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST 24(DI), Y3, Y1
 	ADDQ             $0x00000088, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
@@ -2320,32 +2286,30 @@ tail91:
 one92:
 	PREFETCHT0       (R11)
 	ADDQ             $0x22, R11
-	VMOVD            (R10), X1
-	VCVTPH2PS        X1, X1
-	VMOVSD           (R9)(R12*2), X2
-	VMULPS           X2, X1, X1
-	VMOVLPS          X1, (DI)
-	VMOVDQU          (SI)(R12*8), Y1
-	VMOVDQU          (R8)(R12*8), Y2
-	VMOVDQU          2(R10), Y3
-	VPXOR            bit7<>+0(SB), Y3, Y3
-	VMOVDQA          Y2, Y2
-	VPDPBUSD         Y1, Y3, Y2
-	VCVTDQ2PS        Y2, Y2
-	VFMADD231PS.BCST (DI), Y2, Y0
+	VMOVD            (R10), X2
+	VCVTPH2PS        X2, X2
+	VMOVSD           (R9)(R12*2), X3
+	VMULPS           X3, X2, X2
+	VMOVLPS          X2, (DI)
+	VMOVDQU          (SI)(R12*8), Y2
+	VMOVDQU          (R8)(R12*8), Y3
+	VPXOR            2(R10), Y0, Y4
+	VPDPBUSD         Y2, Y4, Y3
+	VCVTDQ2PS        Y3, Y3
+	VFMADD231PS.BCST (DI), Y3, Y1
 	ADDQ             $0x22, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
 	JNZ              one92
 
 end93:
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VUNPCKLPD    X1, X1, X0
-	VUNPCKHPD    X1, X1, X1
-	VADDPS       X1, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X2, X1, X2
+	VUNPCKLPD    X2, X2, X1
+	VUNPCKHPD    X2, X2, X2
+	VADDPS       X2, X1, X1
+	VHADDPS      X1, X1, X1
+	VMOVSS       X1, (AX)
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX

@@ -110,6 +110,7 @@ type vec struct {
 	i                  Register // four times the block
 	p, ahead, buf      Register // block of the first row; what to prefetch; converted scales
 	stride             Register
+	mask, shift, fifth VecVirtual // for quants
 	acc                []VecVirtual
 	ms                 VecVirtual // m*s of row r in lane 2r+1
 }
@@ -121,23 +122,35 @@ func (v *vec) row(r, disp int) Mem {
 	return Mem{Base: v.p, Index: v.stride, Scale: 1, Disp: disp}
 }
 
+// constants loads what quants needs into registers.
+func (v *vec) constants() {
+	load := func(m Mem) VecVirtual { return loadConstant(m, 32) }
+	switch {
+	case v.signed:
+		v.mask = load(bytes32("bit7", 0x80))
+	case v.scaled():
+		v.mask = load(dwords("nibbles", 0x0f0f0f0f, 0x0f0f0f0f, 0x0f0f0f0f, 0x0f0f0f0f, 0xf0f0f0f0, 0xf0f0f0f0, 0xf0f0f0f0, 0xf0f0f0f0))
+	default:
+		v.mask, v.shift, v.fifth = load(bytes32("low4", 15)), load(dwords("nibbleShift", 0, 0, 0, 0, 4, 4, 4, 4)), load(bytes32("bit4", 16))
+	}
+}
+
 // quants loads 32 quants of a row, as bytes without a sign.
 func (v *vec) quants(r, disp int) VecVirtual {
 	q := YMM()
-	switch {
-	case v.signed:
-		VMOVDQU(v.row(r, disp+v.qs), q)
-		VPXOR(bytes32("bit7", 0x80), q, q)
-	case v.scaled():
-		VBROADCASTI128(v.row(r, disp+v.qs), q)
-		VPAND(dwords("nibbles", 0x0f0f0f0f, 0x0f0f0f0f, 0x0f0f0f0f, 0x0f0f0f0f, 0xf0f0f0f0, 0xf0f0f0f0, 0xf0f0f0f0, 0xf0f0f0f0), q, q)
-	default:
-		VBROADCASTI128(v.row(r, disp+v.qs), q)
-		VPSRLVD(dwords("nibbleShift", 0, 0, 0, 0, 4, 4, 4, 4), q, q)
-		VPAND(bytes32("low4", 15), q, q)
+	if v.signed {
+		VPXOR(v.row(r, disp+v.qs), v.mask, q)
+		return q
+	}
+	VBROADCASTI128(v.row(r, disp+v.qs), q)
+	if !v.scaled() {
+		VPSRLVD(v.shift, q, q)
+	}
+	VPAND(v.mask, q, q)
+	if v.qh != 0 {
 		k := K()
 		KMOVD(v.row(r, disp+v.qh), k)
-		VPADDB(bytes32("bit4", 16), q, k, q)
+		VPADDB(v.fifth, q, k, q)
 	}
 	return q
 }
@@ -204,9 +217,12 @@ func (v *vec) step(blocks int) {
 		}
 		for r := range rows {
 			q, sum := v.quants(r, b*v.size), YMM()
-			if v.min {
+			switch {
+			case v.min:
 				VPXOR(sum, sum, sum)
-			} else {
+			case r == rows-1:
+				sum = s
+			default:
 				VMOVDQA(s, sum)
 			}
 			vpdpbusd(y, q, sum)
@@ -257,6 +273,7 @@ func (t vnni32) matVec() {
 	LEAQ(AllocLocal(64+24), v.buf)
 	ADDQ(U8(24), v.buf)
 	ANDQ(I8(-32), v.buf)
+	v.constants()
 	eachRow(vecRows, rows, w, stride, dst, func(n int) {
 		v.acc, v.p, v.ahead, v.i = ymms(n), GP64(), GP64(), GP64()
 		zero(v.acc...)
