@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
+	"strings"
 )
 
 // Type is a scalar element type of arguments and constants.
@@ -93,6 +95,23 @@ type Constant struct {
 	Type  Type
 	// Count is the number of components, 1 for a scalar.
 	Count int
+}
+
+// FindConstant finds a function constant by name or by index in decimal, the keys of
+// [Library.Pipeline].
+func FindConstant(all []Constant, key string) (Constant, error) {
+	index, err := strconv.Atoi(key)
+	names := []string{}
+	for _, c := range all {
+		if c.Name == key || err == nil && c.Index == index {
+			return c, nil
+		}
+		names = append(names, fmt.Sprintf("%s (%d)", c.Name, c.Index))
+	}
+	if len(names) == 0 {
+		names = []string{"none"}
+	}
+	return Constant{}, fmt.Errorf("no function constant %q in the library: it has %s", key, strings.Join(names, ", "))
 }
 
 // Bits converts a value to the constant's components, each zero-extended to 64

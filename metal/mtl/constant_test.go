@@ -110,6 +110,19 @@ func TestRoundFloatAllEncodings(t *testing.T) {
 	}
 }
 
+func TestFindConstant(t *testing.T) {
+	all := []Constant{{Name: "rows", Index: 0}, {Name: "7", Index: 3}}
+	for key, want := range map[string]Constant{"rows": all[0], "0": all[0], "3": all[1], "7": all[1]} {
+		got, err := FindConstant(all, key)
+		require.NoError(t, err)
+		require.Equal(t, want, got, key)
+	}
+	_, err := FindConstant(all, "5")
+	require.EqualError(t, err, `no function constant "5" in the library: it has rows (0), 7 (3)`)
+	_, err = FindConstant(nil, "x")
+	require.EqualError(t, err, `no function constant "x" in the library: it has none`)
+}
+
 func TestTypes(t *testing.T) {
 	for ty := Bool; ty <= Float32; ty++ {
 		got, err := ParseType(ty.String())

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -171,7 +170,7 @@ type setting struct {
 func (l *Library) values(kernel string, constants map[string]any) ([]setting, error) {
 	var all []setting
 	for key, value := range constants {
-		c, err := l.constant(key)
+		c, err := mtl.FindConstant(l.constants, key)
 		if err != nil {
 			return nil, err
 		}
@@ -197,22 +196,6 @@ func (l *Library) values(kernel string, constants map[string]any) ([]setting, er
 		}
 	}
 	return all, nil
-}
-
-// constant finds a function constant by name or by index in decimal.
-func (l *Library) constant(key string) (mtl.Constant, error) {
-	index, err := strconv.Atoi(key)
-	names := []string{}
-	for _, c := range l.constants {
-		if c.Name == key || err == nil && c.Index == index {
-			return c, nil
-		}
-		names = append(names, fmt.Sprintf("%s (%d)", c.Name, c.Index))
-	}
-	if len(names) == 0 {
-		names = []string{"none"}
-	}
-	return mtl.Constant{}, fmt.Errorf("no function constant %q in the library: it has %s", key, strings.Join(names, ", "))
 }
 
 // build makes the pipeline of a kernel.

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"sort"
 	"strconv"
-	"strings"
 
 	"minfer/metal/msl"
 	"minfer/metal/msl/ir"
@@ -75,7 +74,7 @@ func (l *Library) Line(file string, line int) string { return l.lib.Source().Fil
 func (l *Library) Specialize(kernel string, constants map[string]any) (*ir.Func, error) {
 	values := map[string]any{}
 	for key, value := range constants {
-		c, err := l.constant(key)
+		c, err := mtl.FindConstant(l.constants, key)
 		if err != nil {
 			return nil, fmt.Errorf("metal: pipeline of kernel %q: %w", kernel, err)
 		}
@@ -92,24 +91,6 @@ func (l *Library) Specialize(kernel string, constants map[string]any) (*ir.Func,
 		return nil, fmt.Errorf("metal: pipeline of kernel %q: %w", kernel, err)
 	}
 	return f, nil
-}
-
-// constant finds a function constant by name or by index in decimal.
-func (l *Library) constant(key string) (mtl.Constant, error) {
-	index, err := strconv.Atoi(key)
-	for _, c := range l.constants {
-		if c.Name == key || err == nil && c.Index == index {
-			return c, nil
-		}
-	}
-	var names []string
-	for _, c := range l.constants {
-		names = append(names, fmt.Sprintf("%s (%d)", c.Name, c.Index))
-	}
-	if len(names) == 0 {
-		names = []string{"none"}
-	}
-	return mtl.Constant{}, fmt.Errorf("no function constant %q in the library: it has %s", key, strings.Join(names, ", "))
 }
 
 // exact gives a value in the form that specialisation takes, floats rounded to
