@@ -13,14 +13,14 @@ import (
 // pass, so a batch reads the matrix from memory once.
 const weightTile = 64 << 10
 
-// streamChunk is how many bytes of weights a chunk of a product with a single token
-// holds: a thread takes neighbouring chunks, so they needn't be long for it to read
-// one stream, and the shorter the last ones are, the more nearly all threads end
-// together.
-const streamChunk = 16 << 10
-
-// streamChunks is how many chunks a thread has at the least, as far as the rows go.
-const streamChunks = 8
+// The chunks of a product with a single token: each thread has a part of the rows,
+// which it reads as one stream, and cuts a quarter off what is left of it again and
+// again, so that there are few chunks, each of which makes the processor wait, and
+// the last ones are short enough for all threads to end together.
+const (
+	streamShare   = 4
+	shortestChunk = 8 << 10 // bytes of weights
+)
 
 // batchRows is how many rows of a product with tiles of tokens a chunk has at
 // least: each chunk reads the activations of the whole batch.
@@ -44,6 +44,7 @@ type matMul struct {
 	weights   []byte
 	stride    int   // bytes of a weight row
 	bounds    []int // the chunks' first weight rows, and the end
+	starts    []int // the threads' first chunks, and the end
 	k, m, n   int   // in_dim, out_dim, tokens
 	x, bias   []float32
 	dst       []float32
@@ -158,12 +159,17 @@ func (b *Backend) matMul(n *graph.Node, in []graph.Operand, out graph.Operand) e
 		return nil
 	}
 	mm.convert(b)
-	mm.cut(b.pool.threads)
 	bias := mm.bias
 	if b.tap != nil && bias != nil {
 		mm.bias = nil
 	}
-	b.pool.run(len(mm.bounds)-1, mm.fn)
+	if mm.n == 1 && mm.m*mm.k >= inlineWork {
+		mm.cutStream(b.pool.threads)
+		b.pool.runParts(mm.starts, mm.fn)
+	} else {
+		mm.cut(b.pool.threads)
+		b.pool.run(len(mm.bounds)-1, mm.fn)
+	}
 	if b.tap != nil && bias != nil {
 		b.tap(graph.TapValue{Node: n, Part: "mul_mat", Row: -1, Data: mm.dst, Dims: n.Shape})
 		for t := range mm.n {
@@ -174,19 +180,15 @@ func (b *Backend) matMul(n *graph.Node, in []graph.Operand, out graph.Operand) e
 	return nil
 }
 
-// cut divides the weight rows into chunks.
+// cut divides the weight rows into chunks, of a size for a batch.
 func (mm *matMul) cut(threads int) {
 	size := weightTile / mm.stride
-	most := 4 * threads // chunks, if they are this large
 	if mm.prep != nil && mm.tiled {
 		size = max(size, batchRows)
 	}
-	if mm.n == 1 {
-		size, most = streamChunk/mm.stride, streamChunks*threads
-	}
-	size = max(1, min(size, (mm.m+most-1)/most))
-	if size > 4 {
-		size = (size + 7) &^ 7 // kernels take rows in small groups
+	size = max(1, min(size, (mm.m+4*threads-1)/(4*threads)))
+	if size > 8 {
+		size &^= 7 // kernels take rows in small groups
 	}
 	if mm.m*mm.n*mm.k < inlineWork {
 		size = mm.m
@@ -195,6 +197,24 @@ func (mm *matMul) cut(threads int) {
 	for lo := 0; lo < mm.m; {
 		lo = min(lo+size, mm.m)
 		mm.bounds = append(mm.bounds, lo)
+	}
+}
+
+// cutStream divides the weight rows into a part for each thread, and that into chunks.
+func (mm *matMul) cutStream(threads int) {
+	mm.bounds, mm.starts = append(mm.bounds[:0], 0), append(mm.starts[:0], 0)
+	least := max(8, shortestChunk/mm.stride&^7) // kernels take rows in small groups
+	lo := 0
+	for t := range threads {
+		end := mm.m
+		if t < threads-1 {
+			end = mm.m * (t + 1) / threads &^ 7
+		}
+		for lo < end {
+			lo = min(lo+max(least, (end-lo)/streamShare&^7), end)
+			mm.bounds = append(mm.bounds, lo)
+		}
+		mm.starts = append(mm.starts, len(mm.bounds)-1)
 	}
 }
 

@@ -60,11 +60,30 @@ func (p *pool) run(chunks int, fn func(thread, chunk int)) {
 		}
 		return
 	}
-	p.fn = fn
 	for i := range p.part {
 		p.part[i].next.Store(int64(chunks * i / p.threads))
 		p.part[i].end = int64(chunks * (i + 1) / p.threads)
 	}
+	p.start(fn)
+}
+
+// runParts is like run; thread t has chunks starts[t] to starts[t+1]-1.
+func (p *pool) runParts(starts []int, fn func(thread, chunk int)) {
+	if len(p.workers) == 0 {
+		for i := range starts[len(starts)-1] {
+			fn(0, i)
+		}
+		return
+	}
+	for i := range p.part {
+		p.part[i].next.Store(int64(starts[i]))
+		p.part[i].end = int64(starts[i+1])
+	}
+	p.start(fn)
+}
+
+func (p *pool) start(fn func(thread, chunk int)) {
+	p.fn = fn
 	p.signal()
 	p.work(0)
 	p.wait()

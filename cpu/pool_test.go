@@ -37,6 +37,15 @@ func TestPoolHammer(t *testing.T) {
 				for i := range chunks {
 					require.Equal(t, in[i], out[i])
 				}
+				starts := []int{0}
+				for range threads - 1 {
+					starts = append(starts, min(chunks, starts[len(starts)-1]+rng.IntN(chunks+1)))
+				}
+				clear(out[:])
+				p.runParts(append(starts, chunks), func(_, chunk int) { out[chunk]++ })
+				for i, n := range out {
+					require.Equal(t, i < chunks, n == 1, "chunk %d ran %d times", i, n)
+				}
 				if round%97 == 0 {
 					time.Sleep(200 * time.Microsecond)
 				}
