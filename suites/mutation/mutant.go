@@ -25,6 +25,11 @@ type Mutant struct {
 	Units    []string // the .metal files that the text is part of
 
 	before string // the file
+
+	diff struct {
+		first         int
+		before, after []string
+	} // what lines gave, once asked
 }
 
 // File is the file that is edited.
@@ -70,6 +75,14 @@ func (o overlay) Open(name string) (fs.File, error) {
 
 // lines gives the lines that differ, and the number of the first.
 func (m *Mutant) lines() (first int, before, after []string) {
+	d := &m.diff
+	if d.first == 0 {
+		d.first, d.before, d.after = m.compare()
+	}
+	return d.first, d.before, d.after
+}
+
+func (m *Mutant) compare() (first int, before, after []string) {
 	a, b := strings.Split(m.before, "\n"), strings.Split(m.After(), "\n")
 	for first < len(a) && first < len(b) && a[first] == b[first] {
 		first++
