@@ -781,7 +781,7 @@ rows22:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	MOVQ   CX, R10
-	LEAQ   1536(CX)(DX*1), R11
+	LEAQ   768(CX)(DX*1), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
@@ -913,7 +913,7 @@ rows28:
 	JLT    next29
 	VXORPS Y1, Y1, Y1
 	MOVQ   CX, R10
-	LEAQ   1536(CX)(DX*1), R11
+	LEAQ   1536(CX), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
@@ -1096,7 +1096,7 @@ rows37:
 	VXORPS Y2, Y2, Y2
 	VXORPS X3, X3, X3
 	MOVQ   CX, R10
-	LEAQ   1536(CX)(DX*1), R11
+	LEAQ   768(CX)(DX*1), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
@@ -1243,7 +1243,7 @@ rows43:
 	VXORPS Y1, Y1, Y1
 	VXORPS X2, X2, X2
 	MOVQ   CX, R10
-	LEAQ   1536(CX)(DX*1), R11
+	LEAQ   1536(CX), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
@@ -1410,7 +1410,7 @@ rows52:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	MOVQ   CX, R10
-	LEAQ   1536(CX)(DX*1), R11
+	LEAQ   768(CX)(DX*1), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
@@ -1572,7 +1572,7 @@ rows58:
 	JLT    next59
 	VXORPS Y3, Y3, Y3
 	MOVQ   CX, R10
-	LEAQ   1536(CX)(DX*1), R11
+	LEAQ   1536(CX), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
@@ -1748,7 +1748,7 @@ rows67:
 	VXORPS Y4, Y4, Y4
 	VXORPS X5, X5, X5
 	MOVQ   CX, R10
-	LEAQ   1536(CX)(DX*1), R11
+	LEAQ   768(CX)(DX*1), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
@@ -1925,7 +1925,7 @@ rows73:
 	VXORPS Y3, Y3, Y3
 	VXORPS X4, X4, X4
 	MOVQ   CX, R10
-	LEAQ   1536(CX)(DX*1), R11
+	LEAQ   1536(CX), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
@@ -2102,143 +2102,17 @@ TEXT ·matVecQ8_0VNNI(SB), NOSPLIT, $88-48
 	VMOVDQU bit7<>+0(SB), Y0
 
 rows82:
-	CMPQ   BX, $0x02
+	CMPQ   BX, $0x01
 	JLT    next83
 	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
 	MOVQ   CX, R10
-	LEAQ   1536(CX)(DX*1), R11
+	LEAQ   1536(CX), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
 	JLT    tail85
 
 four84:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
-	PREFETCHT0       128(R11)
-	PREFETCHT0       192(R11)
-	PREFETCHT0       256(R11)
-	ADDQ             $0x00000110, R11
-	VMOVD            (R10), X3
-	VPINSRW          $0x01, (R10)(DX*1), X3, X3
-	VPINSRW          $0x02, 34(R10), X3, X3
-	VPINSRW          $0x03, 34(R10)(DX*1), X3, X3
-	VPINSRW          $0x04, 68(R10), X3, X3
-	VPINSRW          $0x05, 68(R10)(DX*1), X3, X3
-	VPINSRW          $0x06, 102(R10), X3, X3
-	VPINSRW          $0x07, 102(R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, Y3
-	VMULPS           (R9)(R12*2), Y3, Y3
-	VMOVUPS          Y3, (DI)
-	VMOVDQU          (SI)(R12*8), Y3
-	VMOVDQU          (R8)(R12*8), Y4
-	VPXOR            2(R10), Y0, Y5
-	VMOVDQA          Y4, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST (DI), Y6, Y1
-	VPXOR            2(R10)(DX*1), Y0, Y5
-	VPDPBUSD         Y3, Y5, Y4
-	VCVTDQ2PS        Y4, Y4
-	VFMADD231PS.BCST 4(DI), Y4, Y2
-	VMOVDQU          32(SI)(R12*8), Y3
-	VMOVDQU          32(R8)(R12*8), Y4
-	VPXOR            36(R10), Y0, Y5
-	VMOVDQA          Y4, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 8(DI), Y6, Y1
-	VPXOR            36(R10)(DX*1), Y0, Y5
-	VPDPBUSD         Y3, Y5, Y4
-	VCVTDQ2PS        Y4, Y4
-	VFMADD231PS.BCST 12(DI), Y4, Y2
-	VMOVDQU          64(SI)(R12*8), Y3
-	VMOVDQU          64(R8)(R12*8), Y4
-	VPXOR            70(R10), Y0, Y5
-	VMOVDQA          Y4, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 16(DI), Y6, Y1
-	VPXOR            70(R10)(DX*1), Y0, Y5
-	VPDPBUSD         Y3, Y5, Y4
-	VCVTDQ2PS        Y4, Y4
-	VFMADD231PS.BCST 20(DI), Y4, Y2
-	VMOVDQU          96(SI)(R12*8), Y3
-	VMOVDQU          96(R8)(R12*8), Y4
-	VPXOR            104(R10), Y0, Y5
-	VMOVDQA          Y4, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST 24(DI), Y6, Y1
-	VPXOR            104(R10)(DX*1), Y0, Y5
-	VPDPBUSD         Y3, Y5, Y4
-	VCVTDQ2PS        Y4, Y4
-	VFMADD231PS.BCST 28(DI), Y4, Y2
-	ADDQ             $0x00000088, R10
-	ADDQ             $0x10, R12
-	SUBQ             $0x04, R13
-	JGE              four84
-
-tail85:
-	ADDQ $0x04, R13
-	JZ   end87
-
-one86:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
-	ADDQ             $0x44, R11
-	VMOVD            (R10), X3
-	VPINSRW          $0x01, (R10)(DX*1), X3, X3
-	VCVTPH2PS        X3, X3
-	VMOVSD           (R9)(R12*2), X4
-	VMULPS           X4, X3, X3
-	VMOVLPS          X3, (DI)
-	VMOVDQU          (SI)(R12*8), Y3
-	VMOVDQU          (R8)(R12*8), Y4
-	VPXOR            2(R10), Y0, Y5
-	VMOVDQA          Y4, Y6
-	VPDPBUSD         Y3, Y5, Y6
-	VCVTDQ2PS        Y6, Y6
-	VFMADD231PS.BCST (DI), Y6, Y1
-	VPXOR            2(R10)(DX*1), Y0, Y5
-	VPDPBUSD         Y3, Y5, Y4
-	VCVTDQ2PS        Y4, Y4
-	VFMADD231PS.BCST 4(DI), Y4, Y2
-	ADDQ             $0x22, R10
-	ADDQ             $0x04, R12
-	DECQ             R13
-	JNZ              one86
-
-end87:
-	VEXTRACTF128 $0x01, Y1, X3
-	VADDPS       X3, X1, X3
-	VEXTRACTF128 $0x01, Y2, X1
-	VADDPS       X1, X2, X1
-	VUNPCKLPD    X1, X3, X2
-	VUNPCKHPD    X1, X3, X1
-	VADDPS       X1, X2, X2
-	VHADDPS      X2, X2, X1
-	VMOVLPS      X1, (AX)
-	ADDQ         DX, CX
-	ADDQ         DX, CX
-	ADDQ         $0x08, AX
-	SUBQ         $0x02, BX
-	JMP          rows82
-
-next83:
-rows88:
-	CMPQ   BX, $0x01
-	JLT    next89
-	VXORPS Y1, Y1, Y1
-	MOVQ   CX, R10
-	LEAQ   1536(CX)(DX*1), R11
-	XORQ   R12, R12
-	MOVQ   blocks+40(FP), R13
-	SUBQ   $0x04, R13
-	JLT    tail91
-
-four90:
 	PREFETCHT0       (R11)
 	PREFETCHT0       64(R11)
 	PREFETCHT0       128(R11)
@@ -2277,13 +2151,13 @@ four90:
 	ADDQ             $0x00000088, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
-	JGE              four90
+	JGE              four84
 
-tail91:
+tail85:
 	ADDQ $0x04, R13
-	JZ   end93
+	JZ   end87
 
-one92:
+one86:
 	PREFETCHT0       (R11)
 	ADDQ             $0x22, R11
 	VMOVD            (R10), X2
@@ -2300,9 +2174,9 @@ one92:
 	ADDQ             $0x22, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
-	JNZ              one92
+	JNZ              one86
 
-end93:
+end87:
 	VEXTRACTF128 $0x01, Y1, X2
 	VADDPS       X2, X1, X2
 	VUNPCKLPD    X2, X2, X1
@@ -2313,9 +2187,9 @@ end93:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
-	JMP          rows88
+	JMP          rows82
 
-next89:
+next83:
 	VZEROUPPER
 	RET
 
@@ -2337,9 +2211,9 @@ TEXT ·panelQ8_0VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end95
+	JZ        end89
 
-vector94:
+vector88:
 	VMOVDQU   2(CX), Y1
 	VPXOR     bit7<>+0(SB), Y1, Y1
 	VPERMD    Z1, Z0, Z1
@@ -2351,8 +2225,8 @@ vector94:
 	ADDQ      $0x00000140, SI
 	ADDQ      $0x22, CX
 	DECQ      BX
-	JNZ       vector94
+	JNZ       vector88
 
-end95:
+end89:
 	VZEROUPPER
 	RET

@@ -28,8 +28,17 @@ import (
 // but their accesses are too far from one stream for the hardware to follow.
 const vecRows = 2
 
-// vecAhead is how far beyond the next row is prefetched.
-const vecAhead = 1536
+// vecAhead is how far beyond these rows is prefetched.
+const vecAhead = 768
+
+// rows is vecRows, or 1 for the type whose quants need no unpacking: one row at a
+// time, one stream, is fast enough.
+func (t vnni32) rows() int {
+	if t.signed {
+		return 1
+	}
+	return vecRows
+}
 
 // scaled says that the upper lanes are 16 times too large.
 func (t vnni32) scaled() bool { return !t.signed && t.qh == 0 }
@@ -274,7 +283,7 @@ func (t vnni32) matVec() {
 	ADDQ(U8(24), v.buf)
 	ANDQ(I8(-32), v.buf)
 	v.constants()
-	eachRow(vecRows, rows, w, stride, dst, func(n int) {
+	eachRow(t.rows(), rows, w, stride, dst, func(n int) {
 		v.acc, v.p, v.ahead, v.i = ymms(n), GP64(), GP64(), GP64()
 		zero(v.acc...)
 		if t.min {
@@ -282,7 +291,11 @@ func (t vnni32) matVec() {
 			zero(v.ms)
 		}
 		MOVQ(w, v.p)
-		LEAQ(Mem{Base: w, Index: stride, Scale: 1, Disp: vecAhead}, v.ahead)
+		if n == 1 {
+			LEAQ(at(w, 2*vecAhead), v.ahead)
+		} else {
+			LEAQ(Mem{Base: w, Index: stride, Scale: 1, Disp: vecAhead}, v.ahead)
+		}
 		XORQ(v.i, v.i)
 		left := Load(Param("blocks"), GP64())
 		four, tail, one, end := label("four"), label("tail"), label("one"), label("end")
