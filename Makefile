@@ -122,26 +122,30 @@ fuzz: ## every fuzz target for FUZZTIME (60s)
 bench: build ## an embedded model beside llama.cpp: LLAMA=DIR of its shared libraries
 	bin/mbench peers $(if $(LLAMA),--llama $(LLAMA))
 
-# About 17 minutes on two quiet cores, once the model files are there. The most
-# telling comparisons come first; an interrupt keeps what is done.
+# About 15 minutes on two quiet cores, once the model files are there. The most
+# telling comparisons come first; an interrupt keeps what is done. llama.cpp's library
+# is the one for AVX-512, or with VARIANT= the one that it would choose itself, which on
+# a processor with AMX multiplies matrices with that: measured too, for two files.
 bench-peers: build ## models of real sizes beside llama.cpp: LLAMA=DIR of its libraries, PEERS=DIR for files and records
 	@test -n "$(LLAMA)" && test -n "$(PEERS)" || { echo "make bench-peers: want LLAMA=DIR and PEERS=DIR"; exit 1; }
 	@mkdir -p $(PEERS)
 	@set -e; for m in $(addprefix 0.5b-,$(SMALL)) $(addprefix 1.5b-,$(LARGE)); do \
 	  file=$(PEERS)/synth-qwen2-$$m.gguf; test -s $$file || bin/mbench synth --arch qwen2 --size $${m%%-*} --type $${m#*-} -o $$file; \
 	done
-	$(PEER) $(call models,0.5b,q4_0) --threads 2 --depth 0,2048,8192 --pp 128,512
-	$(PEER) $(call models,1.5b,$(LARGE)) --threads 2 --pp 128,512
-	$(PEER) $(call models,0.5b,$(filter-out q4_0,$(SMALL))) --threads 2 --pp 128,512
-	$(PEER) $(call models,0.5b,q4_0) --threads 1 --depth 0,2048 --pp 128,512
-	$(PEER) $(call models,0.5b,$(filter-out q4_0,$(SMALL))) --threads 1 --pp 128,512
-	$(PEER) $(call models,1.5b,$(LARGE)) --threads 1 --pp 128
+	$(PEER) $(VARIANT) $(call models,0.5b,q4_0) --threads 2 --depth 0,2048,8192 --pp 128,512
+	$(PEER) $(VARIANT) $(call models,1.5b,$(LARGE)) --threads 2 --pp 128,512
+	$(PEER) $(VARIANT) $(call models,0.5b,$(filter-out q4_0,$(SMALL))) --threads 2 --pp 128,512
+	$(PEER) $(VARIANT) $(call models,0.5b,q4_0) --threads 1 --depth 0,2048 --pp 128,512
+	$(PEER) $(VARIANT) $(call models,0.5b,$(filter-out q4_0,$(SMALL))) --threads 1 --pp 128
+	if grep -q amx_int8 /proc/cpuinfo; then $(PEER) $(call models,0.5b,q4_0) $(call models,1.5b,q4_K) --threads 2 --pp 128,512; fi
+	$(PEER) $(VARIANT) $(call models,1.5b,$(LARGE)) --threads 1 --pp 128
 	bin/mbench peers --show --records $(PEERS)/records --format markdown | tee $(PEERS)/table.md
 
 SMALL = q4_0 q8_0 q5_0 q4_1 f16
 LARGE = q4_K q6_K q5_K
 models = $(foreach type,$(2),--model $(PEERS)/synth-qwen2-$(1)-$(type).gguf)
-PEER = bin/mbench peers --llama $(LLAMA) --records $(PEERS)/records --tg 16 --reps 7 --time 3s
+PEER = bin/mbench peers --llama $(LLAMA) --records $(PEERS)/records --tg 16 --reps 7 --time 2s
+VARIANT ?= --llama-variant $(if $(shell grep -m1 -o avx512_bf16 /proc/cpuinfo 2>/dev/null),zen4,haswell)
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,9 @@ measured has other bits than this engine's level, a second process compares with
 variant that has the same: haswell for level avx2, zen4 for avx512. --check makes that
 comparison alone, with the variant as given.
 
+On a processor with AMX llama.cpp's library is sapphirerapids, which multiplies matrices
+with it; --llama-variant zen4 is the one for AVX-512 without AMX.
+
 Several models, numbers of threads, prefills and depths make a test each. --records
 keeps what each model and number of threads gave, and --show only shows what is there.
 
@@ -55,7 +59,7 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	o := peers.Options{}
 	set := cli.Flags(s, "mbench peers", peersUsage)
 	set.StringVar(&llama, "llama", "", "directory of llama.cpp's shared libraries (also MINFER_LLAMA_LIB)")
-	set.StringVar(&variant, "llama-variant", "", "which libggml-cpu of that directory; the best for this processor without it")
+	set.StringVar(&variant, "llama-variant", "", "which libggml-cpu of that directory; without it the one that llama.cpp would choose for this processor")
 	set.StringArrayVar(&paths, "model", nil, "GGUF file, also several times; the embedded model without it")
 	set.StringVar(&cache, "cache-type", "f16", "KV cache type: f16 or f32")
 	set.IntSliceVar(&o.Threads, "threads", []int{0}, "threads of both; 0 is one per core")
@@ -66,7 +70,7 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	set.DurationVar(&o.Time, "time", 0, "time of a test after which no round starts, once there are three; 0 for no limit")
 	set.Uint64Var(&o.Seed, "seed", 1, "seed of the order")
 	set.StringVar(&format, "format", "table", "table, markdown or json")
-	set.StringVar(&folder, "records", "", "folder for a file of each record, peers-MODEL-THREADSt.json")
+	set.StringVar(&folder, "records", "", "folder for a file of each record, peers-MODEL-THREADSt-VARIANT.json")
 	set.BoolVar(&show, "show", false, "measure nothing: show the records of that folder")
 	set.BoolVar(&check, "check", false, "measure nothing: compare the logits, and give the comparison as JSON")
 	if err := cli.Parse(set, args, 0, 0); err != nil {
@@ -159,7 +163,7 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	var ended error
 	for _, o.Path = range paths {
 		ended = peers.Run(ctx, lib, o, func(rec *peers.Record) error {
-			rec.Model = filepath.Base(o.Path)
+			rec.Model, rec.Variant = filepath.Base(o.Path), lib.Variant()
 			rec.Provenance = cli.Provenance(s, "mbench", append([]string{"peers"}, args...), device.Describe())
 			rec.Provenance.Oracle = cli.Describe(lib)
 			records = append(records, rec)
@@ -217,14 +221,14 @@ type peersCheck struct {
 func checkPeers(s cli.Streams, lib *llamacpp.Lib, o peers.Options, paths []string) (int, error) {
 	code := harness.ExitHeld
 	for _, o.Path = range paths {
-		cmp, with, err := peers.Compare(lib, o)
+		c, with, err := peers.Compare(lib, o)
 		if err != nil {
 			return 0, err
 		}
-		if !cmp.OK() {
+		if !c.OK() {
 			code = harness.ExitFailed
 		}
-		if err := json.NewEncoder(s.Stdout).Encode(peersCheck{filepath.Base(o.Path), with, cmp}); err != nil {
+		if err := json.NewEncoder(s.Stdout).Encode(peersCheck{filepath.Base(o.Path), with, c}); err != nil {
 			return 0, err
 		}
 	}
@@ -245,7 +249,7 @@ func checkApart(ctx context.Context, s cli.Streams, llama, variant, cache string
 	err = cmd.Run()
 	var c peersCheck
 	if bad := json.Unmarshal(out.Bytes(), &c); bad != nil || c.Check == nil {
-		return nil, "", fmt.Errorf("the check with variant %s: %w: %s", variant, errors.Join(err, bad), strings.TrimSpace(text.String()))
+		return nil, "", fmt.Errorf("the check with variant %s: %w: %s", variant, cmp.Or(err, bad), strings.TrimPrefix(strings.TrimSpace(text.String()), "mbench: "))
 	}
 	return c.Check, c.With, nil
 }
@@ -253,7 +257,7 @@ func checkApart(ctx context.Context, s cli.Streams, llama, variant, cache string
 // peersFile is a record's file in a folder.
 func peersFile(folder string, rec *peers.Record) string {
 	name := strings.TrimSuffix(strings.TrimPrefix(rec.Model, "synth-"), ".gguf")
-	return filepath.Join(folder, fmt.Sprintf("peers-%s-%dt.json", name, rec.Threads))
+	return filepath.Join(folder, fmt.Sprintf("peers-%s-%dt-%s.json", name, rec.Threads, rec.Variant))
 }
 
 // readPeers reads the records of a folder.
@@ -309,8 +313,12 @@ func writePeers(w io.Writer, format string, records []*peers.Record) error {
 	return nil
 }
 
-// bestVariant is the fastest of llama.cpp's CPU libraries for this processor.
+// bestVariant is the one of llama.cpp's CPU libraries that it would choose itself for
+// this processor: the one with the most instructions.
 func bestVariant() string {
+	if cpu.X86.HasAMXTile && cpu.X86.HasAMXInt8 && cpu.X86.HasAVX512BF16 {
+		return "sapphirerapids"
+	}
 	if cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512BF16 {
 		return "zen4"
 	}

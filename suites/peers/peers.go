@@ -64,6 +64,7 @@ const fewest = 3
 type Record struct {
 	Provenance harness.Provenance `json:"provenance"`
 	Model      string             `json:"model"`
+	Variant    string             `json:"variant,omitempty"`       // llama.cpp's library
 	Weights    int64              `json:"weight_bytes"`            // read for each token: all matrices but an untied embedding
 	Adds       int64              `json:"multiply_adds,omitempty"` // of each token, with these weights
 	Threads    int                `json:"threads"`

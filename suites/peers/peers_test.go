@@ -154,7 +154,7 @@ func TestWeightBytes(t *testing.T) {
 }
 
 func TestMarkdown(t *testing.T) {
-	rec := &Record{Model: "synth-a.gguf", Threads: 2, Agree: true, Rows: []Row{
+	rec := &Record{Model: "synth-a.gguf", Variant: "zen4", Threads: 2, Agree: true, Rows: []Row{
 		{Test: "decode 2 at depth 0", Side: Ours, Rate: 30, VsLlama: 1.5, OfLimit: 0.913},
 		{Test: "decode 2 at depth 0", Side: "llama.cpp", Rate: 20, VsLlama: 1},
 		{Test: "decode 2 at depth 0", Side: "llama.cpp, no repacking", Rate: 10, VsLlama: 0.5},
@@ -163,10 +163,10 @@ func TestMarkdown(t *testing.T) {
 		{Test: "prefill 9", Side: "llama.cpp, no repacking", Rate: 40, VsLlama: 1},
 	}}
 	other := &Record{Model: "b.gguf", Threads: 1, Rows: rec.Rows[:2]}
-	require.Equal(t, `| file | threads | test | minfer | llama.cpp's best | minfer / best | of the limit |
-| --- | --- | --- | --- | --- | --- | --- |
-| a | 2 | decode 2 at depth 0 | 30.0 | 20.0 | 1.50 | 91 % |
-| a | 2 | prefill 9 | 30.0 | 40.0 (no repacking) | 0.75 |  |
-| b (DIFFERS: does not count) | 1 | decode 2 at depth 0 | 30.0 | 20.0 | 1.50 | 91 % |
+	require.Equal(t, `| file | threads | llama.cpp's library | test | minfer | llama.cpp's best | minfer / best | of the limit |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+| a | 2 | zen4 | decode 2 at depth 0 | 30.0 | 20.0 | 1.50 | 91 % |
+| a | 2 | zen4 | prefill 9 | 30.0 | 40.0 (no repacking) | 0.75 |  |
+| b (DIFFERS: does not count) | 1 |  | decode 2 at depth 0 | 30.0 | 20.0 | 1.50 | 91 % |
 `, Markdown([]*Record{rec, other}))
 }

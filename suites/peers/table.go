@@ -17,8 +17,8 @@ func (r *Row) Limit() string {
 // llama.cpp's best setting, and how they compare.
 func Markdown(records []*Record) string {
 	var b strings.Builder
-	b.WriteString("| file | threads | test | minfer | llama.cpp's best | minfer / best | of the limit |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| file | threads | llama.cpp's library | test | minfer | llama.cpp's best | minfer / best | of the limit |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, rec := range records {
 		name := strings.TrimSuffix(strings.TrimPrefix(rec.Model, "synth-"), ".gguf")
 		if !rec.Agree {
@@ -34,7 +34,7 @@ func Markdown(records []*Record) string {
 			if how != "" {
 				how = " (" + how + ")"
 			}
-			fmt.Fprintf(&b, "| %s | %d | %s | %.1f | %.1f%s | %.2f | %s |\n", name, rec.Threads, r.Test, r.Rate, best.Rate, how, r.VsLlama, r.Limit())
+			fmt.Fprintf(&b, "| %s | %d | %s | %s | %.1f | %.1f%s | %.2f | %s |\n", name, rec.Threads, rec.Variant, r.Test, r.Rate, best.Rate, how, r.VsLlama, r.Limit())
 		}
 	}
 	return b.String()
