@@ -130,6 +130,9 @@ func ReadReport(name string, data []byte) (*Report, error) {
 	if r.Provenance.Commit == "" {
 		return nil, fmt.Errorf("%s: no commit in its provenance: want a report of mverify", name)
 	}
+	if err := r.Provenance.valid(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	for i, res := range r.Results {
 		if res.Case == "" {
 			return nil, fmt.Errorf("%s: result %d names no case", name, i+1)

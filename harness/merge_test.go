@@ -142,26 +142,27 @@ func TestMergeReports(t *testing.T) {
 
 func TestReadReportRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                              "r: want a report as json or jsonl: EOF",
-		"[]":                            "r: want a report as json or jsonl: json: cannot unmarshal array into Go value of type map[string]json.RawMessage",
-		"{}":                            "r: no commit in its provenance: want a report of mverify",
-		`{"provenance":{},"x":1}`:       `r: json: unknown field "x"`,
-		`{"provenance":{}}{}`:           "r: more after the JSON value: want its end",
-		`{"commit":"c"}{"case":""}`:     "r: result 1 names no case",
-		`{"commit":"c"}{"outcome":"x"}`: `r: line 2: unknown outcome "x": want pass, fail, unsupported or skipped`,
-		`{"commit":"c"}{"case":"a"} {`:  "r: line 3: unexpected EOF",
+		"":                        "r: want a report as json or jsonl: EOF",
+		"[]":                      "r: want a report as json or jsonl: json: cannot unmarshal array into Go value of type map[string]json.RawMessage",
+		`{"commit":"c"}`:          `r: date "": want one such as 2026-11-30T07:00:00Z`,
+		"{}":                      "r: no commit in its provenance: want a report of mverify",
+		`{"provenance":{},"x":1}`: `r: json: unknown field "x"`,
+		`{"provenance":{}}{}`:     "r: more after the JSON value: want its end",
+		`{"date":"2026-01-02T03:04:05Z","commit":"c"}{"case":""}`:     "r: result 1 names no case",
+		`{"date":"2026-01-02T03:04:05Z","commit":"c"}{"outcome":"x"}`: `r: line 2: unknown outcome "x": want pass, fail, unsupported or skipped`,
+		`{"date":"2026-01-02T03:04:05Z","commit":"c"}{"case":"a"} {`:  "r: line 3: unexpected EOF",
 	} {
 		_, err := ReadReport("r", []byte(text))
 		require.EqualError(t, err, want)
 	}
-	r, err := ReadReport("r", []byte(`{"commit":"c"}{"case":"a","outcome":"skipped","reason":"interrupted"}`))
+	r, err := ReadReport("r", []byte(`{"date":"2026-01-02T03:04:05Z","commit":"c"}{"case":"a","outcome":"skipped","reason":"interrupted"}`))
 	require.NoError(t, err)
 	require.True(t, r.Interrupted)
 }
 
 func FuzzReadReport(f *testing.F) {
-	f.Add([]byte(`{"provenance":{"commit":"c"},"selected":1,"results":[{"case":"a","outcome":"pass"}]}`))
-	f.Add([]byte(`{"commit":"c"}` + "\n" + `{"case":"a","outcome":"fail","reason":"x"}`))
+	f.Add([]byte(`{"provenance":{"date":"2026-01-02T03:04:05Z","commit":"c"},"selected":1,"results":[{"case":"a","outcome":"pass"}]}`))
+	f.Add([]byte(`{"date":"2026-01-02T03:04:05Z","commit":"c"}` + "\n" + `{"case":"a","outcome":"fail","reason":"x"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := ReadReport("fuzz", data)
 		if err != nil {

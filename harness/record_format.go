@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -95,15 +98,41 @@ func (r *Record) valid() error {
 	if r.Sweep == "" || r.Op == "" {
 		return fmt.Errorf("sweep %q and op %q: want both", r.Sweep, r.Op)
 	}
+	if err := r.Provenance.valid(); err != nil {
+		return err
+	}
+	// Names stand in lines and cells.
+	names := []string{r.Sweep, r.Op, r.Lever}
+	for _, p := range r.Params {
+		if p.Key == "" {
+			return fmt.Errorf("a parameter without a key, of value %q", p.Value)
+		}
+		names = append(names, p.Key, p.Value)
+	}
+	if r.Model != nil {
+		names = append(names, r.Model.Name, r.Model.Type)
+	}
 	if n := len(r.Sides); n < 1 || n > 2 {
 		return fmt.Errorf("%d sides: want 1 or 2", n)
 	}
 	for i := range r.Sides {
-		for _, s := range r.Sides[i].Seconds {
-			if !(s > 0) {
-				return fmt.Errorf("side %d has a sample of %v s: want more than 0", i+1, s)
-			}
+		if err := r.Sides[i].valid(); err != nil {
+			return fmt.Errorf("side %d %w", i+1, err)
 		}
+		names = append(names, r.Sides[i].Name, r.Sides[i].Levers)
+	}
+	for _, name := range names {
+		if strings.ContainsFunc(name, unicode.IsControl) {
+			return fmt.Errorf("%q: want a name without control characters", name)
+		}
+	}
+	for _, l := range r.Limits {
+		if !positive(l.Rate) {
+			return fmt.Errorf("limit %q has a rate of %v: want more than 0", l.Name, l.Rate)
+		}
+	}
+	if r.GPU != nil && !positive(r.GPU.Read) {
+		return fmt.Errorf("GPU %q reads %v bytes/s: want more than 0", r.GPU.Name, r.GPU.Read)
 	}
 	if r.AB != nil {
 		if len(r.Sides) != 2 || len(r.Sides[0].Seconds) != len(r.Sides[1].Seconds) {
@@ -112,6 +141,45 @@ func (r *Record) valid() error {
 		if !(r.AB.Lo > 0 && r.AB.Lo <= r.AB.Ratio && r.AB.Ratio <= r.AB.Hi) {
 			return fmt.Errorf("ratio %v in the interval %v to %v: want positive numbers in order", r.AB.Ratio, r.AB.Lo, r.AB.Hi)
 		}
+		if !(r.AB.Level > 0 && r.AB.Level < 1) {
+			return fmt.Errorf("an interval of level %v: want a share between 0 and 1", r.AB.Level)
+		}
+	}
+	return nil
+}
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
+
+// valid says what is wrong with a side, of which "side 1 " is said already.
+func (m *Measured) valid() error {
+	if !positive(m.Median) {
+		return fmt.Errorf("has a median of %v s: want more than 0", m.Median)
+	}
+	for _, s := range slices.Concat(m.Seconds, m.DeviceS) {
+		if !positive(s) {
+			return fmt.Errorf("has a sample of %v s: want more than 0", s)
+		}
+	}
+	counts := []int64{int64(m.Inner), m.Work.Tokens, m.Work.MultiplyAdds, m.Work.Bytes}
+	if c := m.Counters; c != nil {
+		counts = append(counts, c.Dispatches, c.BytesRead, c.BytesWritten, c.Instructions, c.Barriers, c.Divergent)
+	}
+	if least := slices.Min(counts); least < 0 {
+		return fmt.Errorf("counts %d: want no number below 0", least)
+	}
+	if m.GPUSeconds < 0 {
+		return fmt.Errorf("takes %v s of a GPU: want no number below 0", m.GPUSeconds)
+	}
+	return nil
+}
+
+// valid checks what orders and joins records.
+func (p *Provenance) valid() error {
+	if p.Commit == "" {
+		return errors.New("no commit in its provenance")
+	}
+	if _, err := time.Parse(time.RFC3339, p.Date); err != nil {
+		return fmt.Errorf("date %q: want one such as 2026-11-30T07:00:00Z", p.Date)
 	}
 	return nil
 }

@@ -91,6 +91,14 @@ func TestBadRecords(t *testing.T) {
 		swap(`"samples_s":[0.01,`, `"samples_s":[-1,`): "a.json: record 1: side 1 has a sample of -1 s: want more than 0",
 		swap(`"samples_s":[0.01,`, `"samples_s":[`):    "a.json: record 1: a comparison without two sides of as many samples",
 		swap(`"ratio_lo":1.2`, `"ratio_lo":1.27`):      "a.json: record 1: ratio 1.25 in the interval 1.27 to 1.3: want positive numbers in order",
+		swap(`"level":0.95`, `"level":2`):              "a.json: record 1: an interval of level 2: want a share between 0 and 1",
+		swap(`"median_s":0.011`, `"median_s":-1`):      "a.json: record 1: side 1 has a median of -1 s: want more than 0",
+		swap(`"instructions":`, `"instructions":-`):    "a.json: record 1: side 1 counts -12345: want no number below 0",
+		swap(`"rate":`, `"rate":-`):                    `a.json: record 1: limit "read" has a rate of -1e+09: want more than 0`,
+		swap(`"Key":"n_kv"`, `"Key":"n\tkv"`):          `a.json: record 1: "n\tkv": want a name without control characters`,
+		swap(`"Key":"n_kv"`, `"Key":""`):               `a.json: record 1: a parameter without a key, of value "512"`,
+		swap(`"commit":"0123abc"`, `"commit":""`):      "a.json: record 1: no commit in its provenance",
+		swap(`"date":"2026-11-30T`, `"date":"30 Nov `): `a.json: record 1: date "30 Nov 03:00:00Z": want one such as 2026-11-30T07:00:00Z`,
 	} {
 		_, err := ReadRecords("a.json", []byte(text))
 		require.EqualError(t, err, want)

@@ -70,7 +70,7 @@ func NewGate(o GateOptions) (*Gate, error) {
 	if seen := map[string]bool{}; true {
 		for _, p := range o.Prompts {
 			if seen[p] {
-				return nil, fmt.Errorf("the prompt %q is there twice", p)
+				return nil, fmt.Errorf("the prompt %.200q is there twice", p)
 			}
 			seen[p] = true
 		}
@@ -167,13 +167,13 @@ func (g *Gate) model(env *suites.Env, em suites.Model) (*gateModel, error) {
 		for _, p := range g.o.Prompts {
 			c := old.find(p)
 			if c == nil {
-				return nil, fmt.Errorf("%s: no continuation of the prompt %q by model %s: --update records it", g.o.Path, p, want.Model)
+				return nil, fmt.Errorf("%s: no continuation of the prompt %.200q by model %s: --update records it", g.o.Path, p, want.Model)
 			}
 			chosen.Continuations = append(chosen.Continuations, c)
 		}
 		for _, c := range old.Continuations {
 			if !slices.Contains(g.o.Prompts, c.Prompt) {
-				return nil, fmt.Errorf("%s: the prompt %q is recorded, but not among those given: --update drops it", g.o.Path, c.Prompt)
+				return nil, fmt.Errorf("%s: the prompt %.200q is recorded, but not among those given: --update drops it", g.o.Path, c.Prompt)
 			}
 		}
 		gm.run = &chosen
@@ -248,7 +248,7 @@ func (gm *gateModel) generate(ctx context.Context, prompt string) (*generated, e
 	}
 	room := min(gm.gate.tokens, gm.m.NCtxTrain-len(ids))
 	if room < 1 {
-		return nil, fmt.Errorf("the prompt %q has %d tokens: the model's context has %d", prompt, len(ids), gm.m.NCtxTrain)
+		return nil, fmt.Errorf("the prompt %.200q has %d tokens: the model's context has %d", prompt, len(ids), gm.m.NCtxTrain)
 	}
 	backends, err := gm.backends()
 	if err != nil {
@@ -388,7 +388,7 @@ func (g *Gate) Write(write func(path string, data []byte) error) (changed, total
 	for _, run := range out.Runs {
 		for _, c := range run.Continuations {
 			if len(c.Tokens) == 0 || len(c.Tokens) > out.Tokens {
-				return 0, 0, fmt.Errorf("%s: run %s, prompt %q: %d tokens, want 1 to %d: record all devices and models of the file with one --tokens", g.o.Path, run.key(), c.Prompt, len(c.Tokens), out.Tokens)
+				return 0, 0, fmt.Errorf("%s: run %s, prompt %.200q: %d tokens, want 1 to %d: record all devices and models of the file with one --tokens", g.o.Path, run.key(), c.Prompt, len(c.Tokens), out.Tokens)
 			}
 		}
 	}
