@@ -30,9 +30,32 @@ const (
 	gemmMinRows   = 2048
 	gemmMinTokens = 9
 
-	singleRows = 8 // outputs of a threadgroup
-	multiRows  = 2
+	multiRows = 2 // outputs of a threadgroup
 )
+
+// singleRows is the outputs of a threadgroup of the single tier, and the columns that
+// a simdgroup takes at a time.
+var singleRows = map[gguf.Type]struct{ rows, columns int }{
+	gguf.F32: {2, 256}, gguf.F16: {2, 256}, gguf.BF16: {2, 256},
+	gguf.Q4_0: {4, 512}, gguf.Q4_1: {4, 512}, gguf.Q5_0: {4, 512}, gguf.Q5_1: {4, 512}, gguf.Q8_0: {4, 256},
+	gguf.Q4_K: {8, 512}, gguf.Q5_K: {4, 512}, gguf.Q6_K: {4, 512},
+}
+
+// singleGrid is the threadgroups of the single tier, and the simdgroups that share the
+// columns of a threadgroup's rows: one where there are rows enough to fill a large
+// GPU, up to eight while each still has some columns.
+func singleGrid(t gguf.Type, inDim, outDim int) (groups, simdgroups int) {
+	const enough = 4800 // simdgroups of all
+	one := singleRows[t]
+	groups, simdgroups = ceil(outDim, one.rows), 1
+	if outDim < one.rows {
+		groups = outDim
+	}
+	for simdgroups < 8 && groups*simdgroups*2 <= enough && inDim >= one.columns*simdgroups*3 {
+		simdgroups *= 2
+	}
+	return groups, simdgroups
+}
 
 // mulMats is the entries by type and tier.
 var mulMats = func() map[gguf.Type]*[tiers]*Entry {
@@ -50,8 +73,8 @@ var mulMats = func() map[gguf.Type]*[tiers]*Entry {
 		},
 		tierSingle: {
 			Variant: "single", When: "1 token",
-			Bound: Bound{C: 128, Why: "as multi; quantised types sum quant*x and x in groups of 8 before they scale: partial sums of 8 products of " +
-				"the unsigned quant, which are up to twice the signed one's"},
+			Bound: Bound{C: 128, Why: "as multi, k shared by 32 lanes or more; quantised types of up to 6 bits sum (quant + their range)*x in runs of 4 to 32 " +
+				"before they scale: partial sums of up to four times the products of the signed quant"},
 		},
 	}
 	m := map[gguf.Type]*[tiers]*Entry{}
@@ -142,7 +165,8 @@ func (b *Backend) multiply(n *graph.Node, w *graph.Weight, x graph.Operand, bias
 	case tierMulti:
 		g.Groups = mtl.Size{X: ceil(outDim, multiRows)}
 	default:
-		g.Groups = mtl.Size{X: ceil(outDim, singleRows)}
+		groups, simdgroups := singleGrid(w.Type, inDim, outDim)
+		g.Groups, g.Threads = mtl.Size{X: groups}, mtl.Size{X: 32 * simdgroups}
 	}
 	return b.launch(entries[tier], n, bind, g)
 }

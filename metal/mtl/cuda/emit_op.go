@@ -213,6 +213,10 @@ func (e *emitter) integer(i *ir.Instr) {
 	if len(i.Args) > 1 {
 		b, sb = e.u32or64(i.Args[1]), e.signed(i.Args[1])
 	}
+	if one := e.maskedOr(i); one != "" {
+		e.defineValue(x, "%s", one)
+		return
+	}
 	expr := ""
 	long := t == ir.I64
 	pick := func(narrow, wide string) string {

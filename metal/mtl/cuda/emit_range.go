@@ -124,7 +124,12 @@ func (e *emitter) smallToFloat(x ir.Value, signed bool) string {
 	if d != nil && (d.Op == ir.LShr || d.Op == ir.AShr) && e.typ(d.Res[0]) == ir.I32 {
 		y := d.Args[0]
 		if c, ok := e.constant(d.Args[1]); ok && c < 23 && mask<<c < 1<<23 && (d.Op == ir.LShr || e.most(y, rangeDepth) < 1<<31) {
-			return fmt.Sprintf("__fsub_rn(bits((%s & 0x%xu) | 0x%08xu), %d.0f)", e.v(y), mask<<c, (127+23-c)<<23, 1<<(23-c))
+			return fmt.Sprintf("__fsub_rn(bits(%s), %d.0f)", e.masked(e.v(y), mask<<c, (127+23-c)<<23), 1<<(23-c))
+		}
+	}
+	if and := e.defs[x]; and != nil && and.Op == ir.And && e.typ(x) == ir.I32 {
+		if y, c, ok := e.withConstant(and); ok {
+			return fmt.Sprintf("__fsub_rn(bits(%s), 8388608.0f)", e.masked(e.v(y), c, 0x4b000000))
 		}
 	}
 	return fmt.Sprintf("__fsub_rn(bits((u32)%s | 0x4b000000u), 8388608.0f)", e.v(x))

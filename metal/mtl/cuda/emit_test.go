@@ -245,8 +245,8 @@ func TestSmallIntegersToFloat(t *testing.T) {
 	b.Return()
 	text := body(t, b.Func())
 	for _, want := range []string{
-		"& 0xf0u) | 0x49000000u), 524288.0f)", // the field where it is
-		"| 0x4b000000u), 8388608.0f)",
+		`"r"(0xf0u), "r"(0x49000000u));`, "), 524288.0f)", // the field where it is
+		`"r"(0xfu), "r"(0x4b000000u));`, "| 0x4b000000u), 8388608.0f)",
 		"+ 0x4b400000u), 12582912.0f)",
 		"__uint2float_rn(", "__int2float_rn(",
 	} {
