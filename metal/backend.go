@@ -43,6 +43,9 @@ type Backend struct {
 	err   error             // of a binding of the launch that is being put together
 	bytes []byte            // inline parameters of that launch
 
+	encoded   map[*graph.Node]*encoded // what nodes became when they were last encoded
+	recording *encoded                 // of the node that is being encoded
+
 	free     map[int][]idle // memory to recycle, by size class
 	buffers  int            // made so far, for their labels
 	live     map[*buffer]struct{}
@@ -103,6 +106,7 @@ func (b *Backend) Close() error {
 	}
 	clear(b.live)
 	clear(b.scratchs)
+	b.encoded = nil
 	for _, list := range b.free {
 		for _, m := range list {
 			m.mem.Release()
@@ -182,7 +186,17 @@ func (b *Backend) ExecuteNode(n *graph.Node, in []graph.Operand, out graph.Opera
 	if err := b.alive(); err != nil {
 		return err
 	}
-	if err := b.execute(n, in, out, kv); err != nil {
+	var err error
+	if e := b.encoded[n]; e != nil && e.same(n, in, out, kv) {
+		err = b.again(e)
+	} else {
+		b.record(n, in, out, kv)
+		if err = b.execute(n, in, out, kv); err == nil {
+			b.recorded(n)
+		}
+		b.recording = nil
+	}
+	if err != nil {
 		return fmt.Errorf("metal: node %d %q (%s): %w", n.ID, n.Name, n.Op, err)
 	}
 	b.nodes++

@@ -127,6 +127,9 @@ func (b *Backend) use(o graph.Operand) (mtl.Buffer, error) {
 	if b.cb == nil {
 		h.used++
 	}
+	if r := b.recording; r != nil {
+		r.buffers = append(r.buffers, h)
+	}
 	return h.mem, nil
 }
 

@@ -59,6 +59,7 @@ func (b *Backend) launch(e *Entry, n *graph.Node, bind []mtl.Binding, g grid) er
 		return err
 	}
 	cb.Barrier()
+	b.dispatched(e, &d)
 	if b.o.Launched != nil {
 		b.o.Launched(e)
 	}

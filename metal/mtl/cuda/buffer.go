@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"minfer/metal/mtl"
 )
@@ -17,7 +18,7 @@ type Buffer struct {
 	mu       sync.Mutex
 	mem      *Memory // nil once released and idle
 	pending  int     // recorded or running pieces of work
-	released bool
+	released atomic.Bool
 }
 
 // Label implements [mtl.Buffer].
@@ -39,7 +40,7 @@ func (b *Buffer) Write(off int, src []byte) error {
 func (b *Buffer) host(verb string, off, n int, f func(*Memory) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.released {
+	if b.released.Load() {
 		return fmt.Errorf("metal: %s of buffer %q: it was released", verb, b.label)
 	}
 	if b.pending > 0 {
@@ -61,14 +62,14 @@ func (b *Buffer) Mapped() []byte { return nil }
 func (b *Buffer) Release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.released = true
+	b.released.Store(true)
 	b.free()
 }
 
 // free gives the memory back once nobody can use it. A driver that is lost or
 // closed has taken it back already. The caller holds mu.
 func (b *Buffer) free() {
-	if b.released && b.pending == 0 && b.mem != nil {
+	if b.released.Load() && b.pending == 0 && b.mem != nil {
 		_ = b.mem.Free()
 		b.mem = nil
 	}
@@ -78,7 +79,7 @@ func (b *Buffer) free() {
 func (b *Buffer) retain() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.released {
+	if b.released.Load() {
 		return fmt.Errorf("metal: buffer %q was released", b.label)
 	}
 	b.pending++

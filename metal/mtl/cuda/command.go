@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"minfer/metal/msl/ir"
 	"minfer/metal/mtl"
@@ -20,6 +22,10 @@ type CommandBuffer struct {
 	buffers   []*Buffer   // one entry for each retain
 	pipelines []*Pipeline // likewise
 	inline    []byte      // all inline bytes, each at a multiple of inlineAlign
+	// following are the sequences that begin with what was recorded so far, taken
+	// pieces; while there are any, work is empty.
+	following []*sequence
+	taken     int
 }
 
 type state uint8
@@ -35,13 +41,17 @@ var stateNames = [...]string{"being recorded", "submitted", "discarded"}
 // inlineAlign is what the widest loads need.
 const inlineAlign = 16
 
-// work is a launch, or a copy where its kernel is nil.
+// work is a launch, or a copy where its kernel is nil. It doesn't change once it is
+// recorded.
 type work struct {
-	label  string
-	kernel *Kernel
-	launch Launch // a nil Args entry of a buffer lies in the inline bytes
-	copy   deviceCopy
+	kernel    *Kernel
+	launch    Launch // a nil Args entry of a buffer lies in the inline bytes
+	copy      deviceCopy
+	key       key
+	inlineEnd int // of the inline bytes up to this piece
 }
+
+func (w *work) label() string { return w.key.dispatch.Label }
 
 type deviceCopy struct {
 	dst, src       *Buffer
@@ -83,13 +93,20 @@ func (d *Device) NewCommandBuffer(label string) (mtl.CommandBuffer, error) {
 	if err := d.alive(); err != nil {
 		return nil, err
 	}
-	return &CommandBuffer{device: d, label: label}, nil
+	cb := &CommandBuffer{device: d, label: label}
+	if !d.o.NoReplay && d.o.Dispatched == nil {
+		cb.following = d.driver.sequences.all()
+	}
+	return cb, nil
 }
 
 // Dispatch implements [mtl.CommandBuffer].
 func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	if err := cb.open(); err != nil {
 		return err
+	}
+	if cb.follow(&d) {
+		return nil
 	}
 	p, err := cb.device.pipeline(d.Pipeline)
 	if err != nil {
@@ -113,21 +130,36 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	if err != nil {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
-	if err := p.retain(); err != nil {
-		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
-	}
 	var buffers []*Buffer
 	for _, b := range d.Bindings {
 		if b.Buffer != nil {
 			buffers = append(buffers, b.Buffer.(*Buffer))
 		}
 	}
-	if err := cb.retain(buffers...); err != nil {
-		p.done()
+	if err := cb.hold(p, buffers); err != nil {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
-	cb.pipelines = append(cb.pipelines, p)
-	cb.work = append(cb.work, work{label: d.Label, kernel: k, launch: cb.launch(k, &d)})
+	launch := cb.launch(k, &d)
+	cb.work = append(cb.work, work{kernel: k, launch: launch, key: key{dispatch: keyOf(&d)}, inlineEnd: len(cb.inline)})
+	return nil
+}
+
+// hold retains a pipeline, nil for none, and buffers, or nothing.
+func (cb *CommandBuffer) hold(p *Pipeline, buffers []*Buffer) error {
+	if p != nil {
+		if err := p.retain(); err != nil {
+			return err
+		}
+	}
+	if err := cb.retain(buffers...); err != nil {
+		if p != nil {
+			p.done()
+		}
+		return err
+	}
+	if p != nil {
+		cb.pipelines = append(cb.pipelines, p)
+	}
 	return nil
 }
 
@@ -230,10 +262,14 @@ func (cb *CommandBuffer) Copy(dst mtl.Buffer, dstOff int, src mtl.Buffer, srcOff
 	if err := mtl.CheckCopy(dst, dstOff, src, srcOff, n); err != nil {
 		return err
 	}
+	if len(cb.following) > 0 {
+		cb.leave(cb.following[0])
+		cb.following = nil
+	}
 	if err := cb.retain(to, from); err != nil {
 		return fmt.Errorf("metal: copy: %w", err)
 	}
-	cb.work = append(cb.work, work{copy: deviceCopy{to, from, dstOff, srcOff, n}})
+	cb.work = append(cb.work, work{copy: deviceCopy{to, from, dstOff, srcOff, n}, inlineEnd: len(cb.inline)})
 	return nil
 }
 
@@ -264,20 +300,39 @@ func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 	case <-ctx.Done():
 		return fail(ctx.Err(), nil)
 	}
-	if len(cb.work) == 0 {
+	repeated := cb.unfollow()
+	work := cb.work
+	if repeated != nil {
+		work = repeated.work
+	}
+	if len(work) == 0 {
 		return mtl.Timing{}, nil
 	}
-	timing, reached, err := cb.run(ctx)
+	timing, reached, err := cb.run(ctx, repeated)
 	if err != nil {
 		var ring mtl.Ring
-		for _, w := range cb.work[:reached] {
+		for _, w := range work[:reached] {
 			if w.kernel != nil {
-				ring.Add(w.label)
+				ring.Add(w.label())
 			}
 		}
 		return fail(err, ring.Last())
 	}
+	cb.keep(repeated)
 	return timing, nil
+}
+
+// keep has later command buffers find what this one did. The caller holds the queue.
+func (cb *CommandBuffer) keep(s *sequence) {
+	if s == nil {
+		if len(cb.work) < shortest || cb.copies() {
+			return
+		}
+		s = cb.sequenceOf()
+	}
+	if dropped := cb.device.driver.sequences.use(s); dropped != nil {
+		_ = dropped.close() // what fails here has gone already
+	}
 }
 
 func status(err error) string {
@@ -290,30 +345,27 @@ func status(err error) string {
 	return err.Error()
 }
 
-// run queues the work and waits. reached is the number of pieces that started, as
-// far as one can tell.
-func (cb *CommandBuffer) run(ctx context.Context) (timing mtl.Timing, reached int, err error) {
+// run queues the work, or the graph of a sequence that it repeats, and waits.
+// reached is the number of pieces that started, as far as one can tell.
+func (cb *CommandBuffer) run(ctx context.Context, repeated *sequence) (timing mtl.Timing, reached int, err error) {
 	d := cb.device.driver
-	if err := cb.device.inline.write(d, cb.inline); err != nil {
-		return timing, 0, err
+	work := cb.work
+	var calls []*call
+	if repeated == nil {
+		if err := cb.device.inline.write(d, cb.inline); err != nil {
+			return timing, 0, err
+		}
+		if calls, reached, err = prepareAll(work, cb.device.inline.mem); err != nil {
+			return timing, reached, err
+		}
+	} else {
+		work = repeated.work
+		if reached, err = repeated.ready(d); err != nil {
+			return timing, reached, err
+		}
 	}
-	reached = len(cb.work)
-	calls := make([]*call, len(cb.work))
-	for k := range cb.work {
-		w := &cb.work[k]
-		if w.kernel == nil {
-			continue
-		}
-		for n, p := range w.kernel.src.Func.Params {
-			if p.Kind == ir.BufferParam && w.launch.Args[n] == nil {
-				w.launch.Args[n] = cb.device.inline.mem
-			}
-		}
-		if calls[k], err = w.kernel.prepare(w.launch); err != nil {
-			return timing, k + 1, err
-		}
-		calls[k].id = uint32(k + 1)
-	}
+	reached = len(work)
+	var times []time.Duration
 	err = d.do(func() error {
 		d.setStop(0)
 		ev := &events{d: d}
@@ -321,16 +373,23 @@ func (cb *CommandBuffer) run(ctx context.Context) (timing mtl.Timing, reached in
 		if err := ev.record(); err != nil {
 			return err
 		}
-		for k, c := range calls {
-			if c == nil {
-				w := cb.work[k].copy
-				if err := d.check("copy", d.fn.copy(w.dst.mem.addr+uint64(w.dstOff), w.src.mem.addr+uint64(w.srcOff), uintptr(w.n), 0)); err != nil {
-					reached = k + 1
-					return errors.Join(err, cb.drain(ctx, ev))
-				}
-				continue
+		if repeated != nil {
+			if err := repeated.graph.launch(); err != nil {
+				return err
 			}
-			if err := d.enqueue(c); err != nil {
+		}
+		for k, c := range calls {
+			var err error
+			if c == nil {
+				w := work[k].copy
+				err = d.check("copy", d.fn.copy(w.dst.mem.addr+uint64(w.dstOff), w.src.mem.addr+uint64(w.srcOff), uintptr(w.n), d.stream))
+			} else {
+				err = d.enqueue(c)
+			}
+			if err == nil && cb.device.o.Dispatched != nil {
+				err = ev.record()
+			}
+			if err != nil {
 				reached = k + 1
 				return errors.Join(err, cb.drain(ctx, ev))
 			}
@@ -339,15 +398,70 @@ func (cb *CommandBuffer) run(ctx context.Context) (timing mtl.Timing, reached in
 			return err
 		}
 		if err := ev.wait(ctx); err != nil {
-			if id := int(d.stopped()); id > 0 && id <= len(cb.work) {
+			if id := int(d.stopped()); id > 0 && id <= len(work) {
 				reached = id
 			}
 			return err
 		}
 		timing.GPU, err = ev.elapsed()
+		if err == nil && cb.device.o.Dispatched != nil {
+			times, err = ev.times()
+		}
 		return err
 	})
+	for k := range times {
+		if k < len(work) {
+			cb.device.o.Dispatched(work[k].label(), times[k])
+		}
+	}
 	return timing, reached, err
+}
+
+// prepareAll makes calls of work, nil for a copy; inline bytes lie in mem. After an
+// error reached is the number of the piece that it is of.
+func prepareAll(work []work, mem *Memory) (calls []*call, reached int, err error) {
+	calls = make([]*call, len(work))
+	for k := range work {
+		w := &work[k]
+		if w.kernel == nil {
+			continue
+		}
+		l := w.launch
+		l.Args = slices.Clone(l.Args)
+		for n, p := range w.kernel.src.Func.Params {
+			if p.Kind == ir.BufferParam && l.Args[n] == nil {
+				l.Args[n] = mem
+			}
+		}
+		if calls[k], err = w.kernel.prepare(l); err != nil {
+			return nil, k + 1, err
+		}
+		calls[k].id = uint32(k + 1)
+	}
+	return calls, 0, nil
+}
+
+// ready makes the graph of a sequence, if there is none.
+func (s *sequence) ready(d *Driver) (reached int, err error) {
+	if s.graph.d != nil {
+		return 0, nil
+	}
+	if s.memory == nil && len(s.inline) > 0 {
+		m, err := d.Alloc(len(s.inline))
+		if err != nil {
+			return 0, err
+		}
+		s.memory = m
+		if err := m.Write(0, s.inline); err != nil {
+			return 0, err
+		}
+	}
+	calls, reached, err := prepareAll(s.work, s.memory)
+	if err != nil {
+		return reached, err
+	}
+	s.graph, err = d.newGraph(calls)
+	return 0, err
 }
 
 // drain waits for what was queued before something could not be.
@@ -395,5 +509,5 @@ func (cb *CommandBuffer) release() {
 	for _, p := range cb.pipelines {
 		p.done()
 	}
-	cb.buffers, cb.pipelines, cb.work, cb.inline = nil, nil, nil, nil
+	cb.buffers, cb.pipelines, cb.work, cb.inline, cb.following = nil, nil, nil, nil, nil
 }

@@ -23,6 +23,12 @@ type DeviceOptions struct {
 	// Deadline bounds a submit whose context has no deadline; 0 is
 	// mtl.DefaultDeadline.
 	Deadline time.Duration
+	// Dispatched, where not nil, is called after each submit with every dispatch's label
+	// and time on the GPU, in order. Dispatches run one by one then, which takes longer.
+	Dispatched func(label string, took time.Duration)
+	// NoReplay has every submit launch one by one what it recorded, where otherwise one
+	// that repeats an earlier one gives the GPU all of it at once.
+	NoReplay bool
 }
 
 // Device is an NVIDIA GPU as an [mtl.Device]. It is safe for concurrent use.

@@ -31,6 +31,13 @@ const (
 	funcSetDynamicShared = 8
 	maxPlainShared       = 48 << 10
 	hostMapped           = 2
+	streamNonBlocking    = 1
+	captureRelaxed       = 2
+	attrProgrammatic     = 6
+
+	// stagingBytes is the most of a copy that goes through page-locked memory: a row
+	// of logits.
+	stagingBytes = 1 << 20
 )
 
 // Driver is one GPU, in its primary context. Calls are one at a time; it is safe
@@ -48,7 +55,13 @@ type Driver struct {
 	stop     *[2]uint32 // page-locked, seen by kernels at stopAddr: see launch_t
 	stopAddr uint64
 	events   []uintptr // made and not in use
-	fn       struct {
+	stream   uintptr   // of all launches
+	staging  []byte    // page-locked, for reads and writes: faster than pages that the driver has to lock
+	staged   int       // bytes of it that copies in the stream may still read
+	// sequences are those of the device's command buffers. Whoever changes one holds
+	// the device's queue.
+	sequences sequenceList
+	fn        struct {
 		init          func(flags uint32) int32
 		version       func(v *int32) int32
 		count         func(n *int32) int32
@@ -67,7 +80,7 @@ type Driver struct {
 		free          func(p uint64) int32
 		toDevice      func(dst uint64, src *byte, n uintptr) int32
 		toHost        func(dst *byte, src uint64, n uintptr) int32
-		fill          func(dst uint64, value uint8, n uintptr) int32
+		fill          func(dst uint64, value uint8, n, stream uintptr) int32
 		copy          func(dst, src uint64, n, stream uintptr) int32
 		totalMemory   func(n *uintptr, dev int32) int32
 		eventCreate   func(ev *uintptr, flags uint32) int32
@@ -77,8 +90,19 @@ type Driver struct {
 		errorName     func(code int32, s **byte) int32
 		hostAlloc     func(p *unsafe.Pointer, n uintptr, flags uint32) int32
 		hostAddress   func(addr *uint64, p unsafe.Pointer, flags uint32) int32
+		toDeviceLater func(dst uint64, src unsafe.Pointer, n, stream uintptr) int32
+		toHostLater   func(dst unsafe.Pointer, src uint64, n, stream uintptr) int32
+		synchronize   func(stream uintptr) int32
+		streamCreate  func(stream *uintptr, flags uint32) int32
+		streamDestroy func(stream uintptr) int32
+		beginCapture  func(stream uintptr, mode int32) int32
+		endCapture    func(stream uintptr, graph *uintptr) int32
+		instantiate   func(exec *uintptr, graph uintptr, flags uint64) int32
+		graphLaunch   func(exec, stream uintptr) int32
+		graphDestroy  func(graph uintptr) int32
+		execDestroy   func(exec uintptr) int32
 		// What a submit calls often goes by address, for invoke.
-		launch, eventQuery uintptr
+		launch, launchEx, eventQuery uintptr
 	}
 }
 
@@ -102,10 +126,14 @@ func OpenDriver(n int) (*Driver, error) {
 		{"cuDevicePrimaryCtxRelease_v2", &f.release}, {"cuCtxSetCurrent", &f.setCurrent}, {"cuModuleLoadData", &f.loadData},
 		{"cuModuleUnload", &f.unload}, {"cuModuleGetFunction", &f.getFunction}, {"cuFuncGetAttribute", &f.funcAttribute},
 		{"cuFuncSetAttribute", &f.setAttribute}, {"cuMemAlloc_v2", &f.alloc}, {"cuMemFree_v2", &f.free},
-		{"cuMemcpyHtoD_v2", &f.toDevice}, {"cuMemcpyDtoH_v2", &f.toHost}, {"cuMemsetD8_v2", &f.fill}, {"cuMemcpyDtoDAsync_v2", &f.copy},
+		{"cuMemcpyHtoD_v2", &f.toDevice}, {"cuMemcpyDtoH_v2", &f.toHost}, {"cuMemsetD8Async", &f.fill}, {"cuMemcpyDtoDAsync_v2", &f.copy},
 		{"cuEventCreate", &f.eventCreate}, {"cuEventRecord", &f.eventRecord}, {"cuDeviceTotalMem_v2", &f.totalMemory},
 		{"cuEventElapsedTime", &f.eventElapsed}, {"cuEventDestroy_v2", &f.eventDestroy}, {"cuGetErrorName", &f.errorName},
 		{"cuMemHostAlloc", &f.hostAlloc}, {"cuMemHostGetDevicePointer_v2", &f.hostAddress},
+		{"cuMemcpyDtoHAsync_v2", &f.toHostLater}, {"cuMemcpyHtoDAsync_v2", &f.toDeviceLater}, {"cuStreamSynchronize", &f.synchronize}, {"cuStreamCreate", &f.streamCreate},
+		{"cuStreamDestroy_v2", &f.streamDestroy}, {"cuStreamBeginCapture_v2", &f.beginCapture}, {"cuStreamEndCapture", &f.endCapture},
+		{"cuGraphInstantiateWithFlags", &f.instantiate}, {"cuGraphLaunch", &f.graphLaunch}, {"cuGraphDestroy", &f.graphDestroy},
+		{"cuGraphExecDestroy", &f.execDestroy},
 	} {
 		if err := bind(lib, x.name, x.ptr); err != nil {
 			return nil, fmt.Errorf("cuda: driver: %w", err)
@@ -114,7 +142,7 @@ func OpenDriver(n int) (*Driver, error) {
 	for _, x := range []struct {
 		name string
 		addr *uintptr
-	}{{"cuLaunchKernel", &f.launch}, {"cuEventQuery", &f.eventQuery}} {
+	}{{"cuLaunchKernel", &f.launch}, {"cuLaunchKernelEx", &f.launchEx}, {"cuEventQuery", &f.eventQuery}} {
 		if *x.addr, err = symbol(lib, x.name); err != nil {
 			return nil, fmt.Errorf("cuda: driver: %w", err)
 		}
@@ -163,7 +191,16 @@ func OpenDriver(n int) (*Driver, error) {
 		}
 		d.stop = (*[2]uint32)(p)
 		*d.stop = [2]uint32{}
-		return d.check("address of page-locked memory", f.hostAddress(&d.stopAddr, p, 0))
+		var staging unsafe.Pointer
+		err := errors.Join(
+			d.check("address of page-locked memory", f.hostAddress(&d.stopAddr, p, 0)),
+			d.check("page-locked memory", f.hostAlloc(&staging, stagingBytes, 0)),
+			d.check("stream", f.streamCreate(&d.stream, streamNonBlocking)),
+		)
+		if staging != nil {
+			d.staging = unsafe.Slice((*byte)(staging), stagingBytes)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -225,6 +262,9 @@ func (d *Driver) Multiprocessors() int { return d.attrs.multiprocessors }
 
 // Close releases the context. Memory and kernels go before.
 func (d *Driver) Close() error {
+	for _, s := range d.sequences.all() {
+		_ = s.close() // what fails here has gone already
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -236,6 +276,9 @@ func (d *Driver) Close() error {
 	}
 	for _, ev := range d.events {
 		d.fn.eventDestroy(ev)
+	}
+	if d.stream != 0 {
+		d.fn.streamDestroy(d.stream)
 	}
 	return d.check("release of the context", d.fn.release(d.device)) // the page-locked word goes with it
 }
@@ -275,14 +318,45 @@ func (m *Memory) window(off, n int) error {
 // Size in bytes.
 func (m *Memory) Size() int { return m.size }
 
-// Write copies src to the memory at off.
+// Write copies src to the memory at off, before all work after.
 func (m *Memory) Write(off int, src []byte) error {
 	if err := m.window(off, len(src)); err != nil || len(src) == 0 {
 		return err
 	}
-	return m.d.do(func() error {
-		return m.d.check("copy to the device", m.d.fn.toDevice(m.addr+uint64(off), &src[0], uintptr(len(src))))
-	})
+	return m.d.do(func() error { return m.d.check("copy to the device", m.d.write(m.addr+uint64(off), src)) })
+}
+
+// write copies through page-locked memory what fits into it, in the stream's order,
+// and the rest at once.
+func (d *Driver) write(addr uint64, src []byte) int32 {
+	if len(src) > len(d.staging) {
+		// Not in the stream's order: it waits for the stream, and the stream for it.
+		if code := d.settle(); code != 0 {
+			return code
+		}
+		if code := d.fn.toDevice(addr, &src[0], uintptr(len(src))); code != 0 {
+			return code
+		}
+		return d.fn.synchronize(0)
+	}
+	if d.staged+len(src) > len(d.staging) {
+		if code := d.settle(); code != 0 {
+			return code
+		}
+	}
+	at := d.staging[d.staged:]
+	copy(at, src)
+	d.staged += (len(src) + 15) &^ 15
+	return d.fn.toDeviceLater(addr, unsafe.Pointer(&at[0]), uintptr(len(src)), d.stream)
+}
+
+// settle waits for the stream; what was staged can be written over then.
+func (d *Driver) settle() int32 {
+	code := d.fn.synchronize(d.stream)
+	if code == 0 {
+		d.staged = 0
+	}
+	return code
 }
 
 // Read copies the memory at off to dst, after all work before.
@@ -290,9 +364,25 @@ func (m *Memory) Read(off int, dst []byte) error {
 	if err := m.window(off, len(dst)); err != nil || len(dst) == 0 {
 		return err
 	}
-	return m.d.do(func() error {
-		return m.d.check("copy to the host", m.d.fn.toHost(&dst[0], m.addr+uint64(off), uintptr(len(dst))))
-	})
+	return m.d.do(func() error { return m.d.check("copy to the host", m.d.read(dst, m.addr+uint64(off))) })
+}
+
+func (d *Driver) read(dst []byte, addr uint64) int32 {
+	large := len(dst) > len(d.staging)
+	if large || d.staged > 0 {
+		if code := d.settle(); code != 0 {
+			return code
+		}
+	}
+	if large {
+		return d.fn.toHost(&dst[0], addr, uintptr(len(dst)))
+	}
+	code := d.fn.toHostLater(unsafe.Pointer(&d.staging[0]), addr, uintptr(len(dst)), d.stream)
+	if code == 0 {
+		code = d.settle()
+	}
+	copy(dst, d.staging)
+	return code
 }
 
 // Fill sets all bytes.
@@ -300,7 +390,7 @@ func (m *Memory) Fill(value byte) error {
 	if err := m.window(0, 0); err != nil {
 		return err
 	}
-	return m.d.do(func() error { return m.d.check("fill", m.d.fn.fill(m.addr, value, uintptr(m.size))) })
+	return m.d.do(func() error { return m.d.check("fill", m.d.fn.fill(m.addr, value, uintptr(m.size), m.d.stream)) })
 }
 
 // Free gives the memory back; twice is once.
@@ -436,6 +526,9 @@ func (k *Kernel) prepare(l Launch) (*call, error) {
 	if limit := k.MaxThreads; threads > limit || f.MaxThreads != 0 && threads > f.MaxThreads {
 		return fail("%d threads in a threadgroup, expected at most %d", threads, limit)
 	}
+	if k.src.Whole && (l.Ragged || threads%k.d.attrs.warp != 0) {
+		return fail("%d threads in a threadgroup, ragged edges %v, expected whole simdgroups", threads, l.Ragged)
+	}
 	c.threads = uint32(threads)
 	shared := k.src.StaticBytes
 	for n, p := range f.Params {
@@ -473,17 +566,26 @@ func (k *Kernel) prepare(l Launch) (*call, error) {
 	return c, nil
 }
 
+// allowShared lets a kernel have the shared memory of a launch.
+func (d *Driver) allowShared(c *call) error {
+	if int(c.shared) <= max(maxPlainShared, c.k.shared) {
+		return nil
+	}
+	if err := d.check("shared memory", d.fn.setAttribute(c.k.fn, funcSetDynamicShared, int32(c.shared))); err != nil {
+		return err
+	}
+	c.k.shared = int(c.shared)
+	return nil
+}
+
 // enqueue starts a launch behind all before. The caller is in do.
 func (d *Driver) enqueue(c *call) error {
-	if int(c.shared) > max(maxPlainShared, c.k.shared) {
-		if err := d.check("shared memory", d.fn.setAttribute(c.k.fn, funcSetDynamicShared, int32(c.shared))); err != nil {
-			return err
-		}
-		c.k.shared = int(c.shared)
+	if err := d.allowShared(c); err != nil {
+		return err
 	}
 	// The heap does not move: what params points to stays where it is while c lives.
 	code := invoke(d.fn.launch, c.k.fn, uintptr(c.groups[0]), uintptr(c.groups[1]), uintptr(c.groups[2]),
-		uintptr(c.threads), 1, 1, uintptr(c.shared), 0, uintptr(unsafe.Pointer(&c.params[0])), 0)
+		uintptr(c.threads), 1, 1, uintptr(c.shared), d.stream, uintptr(unsafe.Pointer(&c.params[0])), 0)
 	runtime.KeepAlive(c)
 	return d.check("launch", code)
 }
@@ -517,7 +619,7 @@ func (e *events) record() error {
 		return err
 	}
 	e.list = append(e.list, ev)
-	return e.d.check("event", e.d.fn.eventRecord(ev, 0))
+	return e.d.check("event", e.d.fn.eventRecord(ev, e.d.stream))
 }
 
 // spinning is how long a wait asks without a pause: that of a token.
@@ -533,6 +635,9 @@ func (e *events) wait(ctx context.Context) error {
 	for {
 		code := invoke(d.fn.eventQuery, last)
 		if code != notReady {
+			if code == 0 {
+				d.staged = 0
+			}
 			if err := d.ran(code); err != nil || asked.IsZero() {
 				return err
 			}
@@ -559,6 +664,19 @@ func (e *events) elapsed() (time.Duration, error) {
 	var ms float32
 	err := e.d.check("time", e.d.fn.eventElapsed(&ms, e.list[0], e.list[len(e.list)-1]))
 	return time.Duration(float64(ms) * float64(time.Millisecond)), err
+}
+
+// times are those between each event and the next.
+func (e *events) times() ([]time.Duration, error) {
+	times := make([]time.Duration, len(e.list)-1)
+	for k := range times {
+		var ms float32
+		if err := e.d.check("time", e.d.fn.eventElapsed(&ms, e.list[k], e.list[k+1])); err != nil {
+			return nil, err
+		}
+		times[k] = time.Duration(float64(ms) * float64(time.Millisecond))
+	}
+	return times, nil
 }
 
 // destroy keeps the events for others.

@@ -29,6 +29,8 @@ type Source struct {
 	// StaticBytes are the threadgroup variables: they lie at the start of dynamic
 	// shared memory, the arguments behind them at multiples of 16.
 	StaticBytes int
+	// Whole says that it takes whole simdgroups alone: see Options.
+	Whole bool
 	// Inline has the size, by Param, of an argument that is taken by value, a multiple
 	// of 16, and 0 for the others.
 	Inline []int
@@ -54,6 +56,9 @@ type Options struct {
 	// Inline has the kernel take each small object in constant memory by value, in
 	// the launch itself: see Source.Inline. Threads then need no load to know it.
 	Inline bool
+	// Whole is for launches of whole threadgroups of whole simdgroups alone: all lanes
+	// are there, which spares a function that sees other lanes most of its mask.
+	Whole bool
 }
 
 // maxInline is the most bytes of an object that goes by value.
@@ -74,6 +79,8 @@ func Emit(f *ir.Func, o Options) (*Source, error) {
 			s.Inline[k] = (p.ElemSize + 15) &^ 15
 		}
 	}
+	e.o.Whole = o.Whole && e.flow.masks
+	s.Whole = e.o.Whole
 	e.indent = 1
 	e.prologue(s)
 	e.region(f.Body)
@@ -243,14 +250,23 @@ func oneLine(s string) string { return strings.NewReplacer("\\", "/", "\n", " ")
 
 // prologue prints what every kernel starts with.
 func (e *emitter) prologue(s *Source) {
-	for c, name := range "xyz" {
-		e.line("const u32 s%c = min(g.tg[%d], g.threads[%d] - blockIdx.%c * g.tg[%d]);", name, c, c, name, c)
+	e.line("after();")
+	if e.o.Whole {
+		e.line("const u32 sx = g.tg[0], sy = g.tg[1], sz = g.tg[2], size = sx * sy * sz, tid = threadIdx.x;")
+	} else {
+		for c, name := range "xyz" {
+			e.line("const u32 s%c = min(g.tg[%d], g.threads[%d] - blockIdx.%c * g.tg[%d]);", name, c, c, name, c)
+		}
+		e.line("const u32 size = sx * sy * sz, tid = threadIdx.x;")
+		e.line("if (tid >= size) return;")
 	}
-	e.line("const u32 size = sx * sy * sz, tid = threadIdx.x;")
-	e.line("if (tid >= size) return;")
 	if e.flow.masks {
-		e.line("const u32 m0 = size - (tid & ~31u) >= 32 ? 0xffffffffu : (1u << (size & 31)) - 1;")
-		e.mask = "m0"
+		if e.o.Whole {
+			e.mask = "0xffffffffu"
+		} else {
+			e.line("const u32 m0 = size - (tid & ~31u) >= 32 ? 0xffffffffu : (1u << (size & 31)) - 1;")
+			e.mask = "m0"
+		}
 		if e.flow.coded {
 			e.line("u32 q = 0;")
 		}

@@ -13,14 +13,13 @@ import (
 // Pipeline is an [mtl.Pipeline] of the device.
 type Pipeline struct {
 	device  *Device
-	kernel  *Kernel // takes small constants by value
+	kernel  *Kernel // takes small constants by value, and whole simdgroups alone
 	args    []mtl.Argument
 	threads int
 
-	// general takes them from buffers; made when one is bound so for the first time.
-	once    sync.Once
-	general *Kernel
-	failed  error
+	// others are those that take what it doesn't; made when it is asked for.
+	othersMu sync.Mutex
+	others   map[Options]*Kernel
 
 	mu       sync.Mutex
 	recorded int // dispatches that hold it
@@ -34,7 +33,7 @@ func (d *Device) newPipeline(f *ir.Func) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := Emit(f, Options{Poll: true, Inline: true})
+	src, err := Emit(f, options(true, true))
 	if err != nil {
 		return nil, err
 	}
@@ -61,24 +60,47 @@ func (d *Device) load(src *Source) (*Kernel, error) {
 	return d.driver.Load(src, code)
 }
 
-// taking is the kernel that takes a dispatch's bindings.
+// options are those of a pipeline's kernels.
+func options(inline, whole bool) Options {
+	return Options{Poll: true, Inline: inline, Whole: whole}
+}
+
+// taking is the kernel that takes a dispatch's bindings and threadgroups.
 func (p *Pipeline) taking(d *mtl.Dispatch) (*Kernel, error) {
-	for k, param := range p.kernel.src.Func.Params {
+	src := p.kernel.src
+	inline, whole := true, src.Whole
+	for k, param := range src.Func.Params {
 		for _, b := range d.Bindings {
-			if p.kernel.src.Inline[k] == 0 || b.Index != param.Index || b.Buffer == nil {
-				continue
+			if src.Inline[k] > 0 && b.Index == param.Index && b.Buffer != nil {
+				inline = false
 			}
-			p.once.Do(func() {
-				src, err := Emit(p.kernel.src.Func, Options{Poll: true})
-				if err == nil {
-					p.general, err = p.device.load(src)
-				}
-				p.failed = err
-			})
-			return p.general, p.failed
 		}
 	}
-	return p.kernel, nil
+	if d.Threads != (mtl.Size{}) || d.ThreadsPerThreadgroup.Count()%p.device.limits.SIMDWidth != 0 {
+		whole = false
+	}
+	if inline && whole == src.Whole {
+		return p.kernel, nil
+	}
+	o := options(inline, whole)
+	p.othersMu.Lock()
+	defer p.othersMu.Unlock()
+	if k := p.others[o]; k != nil {
+		return k, nil
+	}
+	other, err := Emit(src.Func, o)
+	if err != nil {
+		return nil, err
+	}
+	k, err := p.device.load(other)
+	if err != nil {
+		return nil, err
+	}
+	if p.others == nil {
+		p.others = map[Options]*Kernel{}
+	}
+	p.others[o] = k
+	return k, nil
 }
 
 // Kernel implements [mtl.Pipeline].
@@ -117,8 +139,10 @@ func (p *Pipeline) Release() {
 func (p *Pipeline) unload() {
 	if p.released && p.recorded == 0 {
 		_ = p.kernel.Unload()
-		if p.general != nil {
-			_ = p.general.Unload()
+		p.othersMu.Lock()
+		defer p.othersMu.Unlock()
+		for _, k := range p.others {
+			_ = k.Unload()
 		}
 	}
 }

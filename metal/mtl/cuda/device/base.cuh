@@ -29,6 +29,15 @@ FN bool stopped(const launch_t& g) {
   return true;
 }
 
+// A launch may start before the one before it ended (see graph.go): every thread
+// waits here for what that wrote, and then lets the next launch start.
+FN void after() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // An argument by value.
 template <int N> struct __align__(16) object {
   unsigned char bytes[N];

@@ -11,8 +11,8 @@ FN u16 shfl(u32 m, u16 v, u32 l) { return (u16)__shfl_sync(m, (u32)v, (int)l); }
 FN u8 shfl(u32 m, u8 v, u32 l) { return (u8)__shfl_sync(m, (u32)v, (int)l); }
 FN bool shfl(u32 m, bool v, u32 l) { return __shfl_sync(m, (u32)v, (int)l) != 0; }
 
-// The reduction tree: lane i with i^16, i^8, i^4, i^2, i^1; the operand of the
-// lower lane comes first, so that all lanes agree on the sign of a zero. With
+// The reduction tree: lane i with i^16, i^8, i^4, i^2, i^1; where the order of
+// operands decides the sign of a zero the lower lane's comes first. With
 // inactive lanes each lane walks the tree of all 32 itself, depth first, since
 // partial results would sit in lanes that are not there: leaf c is lane
 // c backwards, and s[k] waits for its sibling of 2^k leaves.
@@ -40,7 +40,7 @@ template <class O, class T> FN T reduce(u32 m, T v) {
 #pragma unroll
   for (u32 s = 16; s > 0; s /= 2) {
     T p = shfl(m, v, lane_id() ^ s);
-    bool upper = (lane_id() & s) != 0;
+    bool upper = !O::commutes && (lane_id() & s) != 0;
     v = O::op(upper ? p : v, upper ? v : p);
   }
   return v;
@@ -71,37 +71,38 @@ template <class O, class T> SLOW T scan(u32 m, T v, u32 group, bool exclusive, T
   return own;
 }
 
-#define REDUCTION(name, type, ident, expr)                                   \
+#define REDUCTION(name, type, yes, ident, expr)                              \
   struct name {                                                              \
     static __device__ __forceinline__ type id() { return (type)(ident); }    \
     static __device__ __forceinline__ type op(type x, type y) { return (type)(expr); } \
+    static constexpr bool commutes = yes;                                    \
   };
-#define REDUCTIONS(t, st, mx)                                    \
-  REDUCTION(add_##t, t, 0, x + y)                                \
-  REDUCTION(mul_##t, t, 1, (u64)x * (u64)y)                      \
-  REDUCTION(smin_##t, t, (t)~(t)0 >> 1, (st)x < (st)y ? x : y)   \
-  REDUCTION(smax_##t, t, (t)1 << mx, (st)x > (st)y ? x : y)      \
-  REDUCTION(umin_##t, t, ~(t)0, x < y ? x : y)                   \
-  REDUCTION(umax_##t, t, 0, x > y ? x : y)                       \
-  REDUCTION(and_##t, t, ~(t)0, x & y)                            \
-  REDUCTION(or_##t, t, 0, x | y)                                 \
-  REDUCTION(xor_##t, t, 0, x ^ y)
+#define REDUCTIONS(t, st, mx)                                         \
+  REDUCTION(add_##t, t, true, 0, x + y)                               \
+  REDUCTION(mul_##t, t, true, 1, (u64)x * (u64)y)                     \
+  REDUCTION(smin_##t, t, true, (t)~(t)0 >> 1, (st)x < (st)y ? x : y)  \
+  REDUCTION(smax_##t, t, true, (t)1 << mx, (st)x > (st)y ? x : y)     \
+  REDUCTION(umin_##t, t, true, ~(t)0, x < y ? x : y)                  \
+  REDUCTION(umax_##t, t, true, 0, x > y ? x : y)                      \
+  REDUCTION(and_##t, t, true, ~(t)0, x & y)                           \
+  REDUCTION(or_##t, t, true, 0, x | y)                                \
+  REDUCTION(xor_##t, t, true, 0, x ^ y)
 REDUCTIONS(u8, s8, 7)
 REDUCTIONS(u16, s16, 15)
 REDUCTIONS(u32, s32, 31)
 REDUCTIONS(u64, s64, 63)
-REDUCTION(add_float, float, -0.0f, __fadd_rn(x, y))
-REDUCTION(mul_float, float, 1.0f, __fmul_rn(x, y))
-REDUCTION(fmin_float, float, bits(0x7f800000u), fmin1(x, y))
-REDUCTION(fmax_float, float, bits(0xff800000u), fmax1(x, y))
-REDUCTION(add_half, u16, 0x8000, f2h(__fadd_rn(h2f(x), h2f(y))))
-REDUCTION(mul_half, u16, 0x3c00, f2h(__fmul_rn(h2f(x), h2f(y))))
-REDUCTION(fmin_half, u16, 0x7c00, f2h(fmin1(h2f(x), h2f(y))))
-REDUCTION(fmax_half, u16, 0xfc00, f2h(fmax1(h2f(x), h2f(y))))
-REDUCTION(add_bfloat, u16, 0x8000, f2b(__fadd_rn(b2f(x), b2f(y))))
-REDUCTION(mul_bfloat, u16, 0x3f80, f2b(__fmul_rn(b2f(x), b2f(y))))
-REDUCTION(fmin_bfloat, u16, 0x7f80, f2b(fmin1(b2f(x), b2f(y))))
-REDUCTION(fmax_bfloat, u16, 0xff80, f2b(fmax1(b2f(x), b2f(y))))
+REDUCTION(add_float, float, true, -0.0f, __fadd_rn(x, y))
+REDUCTION(mul_float, float, true, 1.0f, __fmul_rn(x, y))
+REDUCTION(fmin_float, float, false, bits(0x7f800000u), fmin1(x, y))
+REDUCTION(fmax_float, float, false, bits(0xff800000u), fmax1(x, y))
+REDUCTION(add_half, u16, true, 0x8000, f2h(__fadd_rn(h2f(x), h2f(y))))
+REDUCTION(mul_half, u16, true, 0x3c00, f2h(__fmul_rn(h2f(x), h2f(y))))
+REDUCTION(fmin_half, u16, false, 0x7c00, f2h(fmin1(h2f(x), h2f(y))))
+REDUCTION(fmax_half, u16, false, 0xfc00, f2h(fmax1(h2f(x), h2f(y))))
+REDUCTION(add_bfloat, u16, true, 0x8000, f2b(__fadd_rn(b2f(x), b2f(y))))
+REDUCTION(mul_bfloat, u16, true, 0x3f80, f2b(__fmul_rn(b2f(x), b2f(y))))
+REDUCTION(fmin_bfloat, u16, false, 0x7f80, f2b(fmin1(b2f(x), b2f(y))))
+REDUCTION(fmax_bfloat, u16, false, 0xff80, f2b(fmax1(b2f(x), b2f(y))))
 
 // Shuffles within groups of 4 or 32. A source outside the group or inactive gives
 // 0. src is relative to the group.
