@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"minfer/cmd/internal/cli"
+	"minfer/cpu"
 	"minfer/engine/gguf"
 	"minfer/engine/lever"
 	"minfer/engine/quant"
@@ -130,7 +132,27 @@ func sweepCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 			return nil
 		})
 	}
+	if err := writable(f.out); err != nil {
+		return 0, err
+	}
 	return f.measure(ctx, s, list)
+}
+
+// writable says before minutes of measuring whether the output can be written. A file
+// that is there keeps what it has.
+func writable(path string) error {
+	if path == "" {
+		return nil
+	}
+	_, before := os.Stat(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	if errors.Is(before, fs.ErrNotExist) {
+		err = os.Remove(path)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // measure runs the scenarios and prints what there is, also of an interrupted run.
@@ -298,6 +320,11 @@ func (f *sweepFlags) check(s cli.Streams) error {
 	case f.threads < 0:
 		return fmt.Errorf("--threads %d: want at least 1, or 0 for one per core", f.threads)
 	}
+	b, err := cpu.New(cpu.Options{Threads: f.threads}) // what it refuses is bad input before anything runs
+	if err != nil {
+		return fmt.Errorf("--threads %d: %w", f.threads, err)
+	}
+	b.Close()
 	if o.Threads == 0 {
 		o.Threads = cli.DefaultThreads()
 	}

@@ -63,6 +63,8 @@ func TestBadUsage(t *testing.T) {
 		{"--suite ops --cases DIR/none", "--cases: open DIR/none: no such file or directory"},
 		{"--suite ops --cases DIR/empty", "--cases DIR/empty: no case in the file"},
 		{"--suite graph --cases " + add, `--cases DIR/add.jsonl: its lines are op cases: want --suite ops, not "graph"`},
+		{"--suite all --tier x", `unknown tier "x": want quick, full or exhaustive`},
+		{"--suite tokenizer --hf-vocab DIR/none", "--hf-vocab: stat DIR/none/tokenizer.json: no such file or directory"},
 		{"--suite ops --llama DIR/none", "llama.cpp: library directory: stat DIR/none: no such file or directory"},
 		{"record", "record: --llama DIR is needed: the directory of llama.cpp's shared libraries"},
 		{"record --llama DIR --keep -1", "record: --keep -1: want at least 0"},

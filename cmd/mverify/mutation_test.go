@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"minfer/harness"
 	"minfer/suites/mutation"
 )
 
@@ -21,4 +22,8 @@ func TestMutationCases(t *testing.T) {
 	code, out, _ = mverify(t, "--suite", "all", "--device", "soft", "--list")
 	require.Equal(t, 0, code)
 	require.NotContains(t, out, "mutation/")
+
+	code, _, errs := mverify(t, "--suite", "mutation")
+	require.Equal(t, harness.ExitBadInput, code)
+	require.Equal(t, "mverify: --suite mutation: mutation on a Metal device (--device soft) only, not on \"cpu\"\n", errs)
 }

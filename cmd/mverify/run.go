@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -137,6 +138,12 @@ func run(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if _, err := suites.ParseTier(f.tier); err != nil {
+		return 0, err
+	}
+	if !slices.Contains(harness.Formats, f.format) {
+		return 0, fmt.Errorf("unknown format %q: want one of %s", f.format, strings.Join(harness.Formats, ", "))
+	}
 	each, left, where := divide(chosen, devices)
 	if len(left) > 0 {
 		if f.suites != "all" {
@@ -248,8 +255,10 @@ func (f *flags) environments(levers lever.Levers, devices []string) ([]target, s
 	if err != nil {
 		return nil, "", err
 	}
-	if !slices.Contains(harness.Formats, f.format) {
-		return nil, "", fmt.Errorf("unknown format %q: want one of %s", f.format, strings.Join(harness.Formats, ", "))
+	if f.hfVocab != "" {
+		if _, err := os.Stat(filepath.Join(f.hfVocab, "tokenizer.json")); err != nil {
+			return nil, "", fmt.Errorf("--hf-vocab: %w", err)
+		}
 	}
 	mode := san.Strict
 	if f.golden != "" {

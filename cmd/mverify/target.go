@@ -28,7 +28,7 @@ type target struct {
 // once, and their cases are of no device. (safety brings its own.)
 var (
 	cpuOnly    = []string{"dumps"}
-	metalOnly  = []string{"kernels", "matmul", "attention", "kv", "fusion"}
+	metalOnly  = []string{"kernels", "matmul", "attention", "kv", "fusion", "mutation"}
 	deviceless = []string{"tokenizer", "safety"}
 )
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"minfer/harness"
 )
@@ -156,6 +157,11 @@ func readGate(path string, data []byte) (*gateFile, error) {
 		where := fmt.Sprintf("%s: runs[%d]", path, i)
 		if r == nil || len(r.Continuations) == 0 {
 			return nil, fmt.Errorf("%s: no continuations", where)
+		}
+		for _, name := range []string{r.Device, r.Model, r.KV} {
+			if strings.ContainsFunc(name, unicode.IsControl) {
+				return nil, fmt.Errorf("%s: %q: want a name without control characters", where, name)
+			}
 		}
 		if runs[r.key()] {
 			return nil, fmt.Errorf("%s: (%s) is there twice", where, r.key())
