@@ -5,19 +5,20 @@
 // func matVecQ4_KVNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
 TEXT ·matVecQ4_KVNNI(SB), NOSPLIT, $32-48
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ stride+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), DI
-	LEAQ (SP), R8
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    stride+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    act+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	LEAQ    (SP), R8
+	VMOVDQU low4<>+0(SB), Y0
 
 rows2:
 	CMPQ   BX, $0x01
 	JLT    next3
-	VXORPS Y0, Y0, Y0
-	VXORPS X1, X1, X1
+	VXORPS Y1, Y1, Y1
+	VXORPS X2, X2, X2
 	MOVQ   CX, R9
 	MOVQ   SI, R10
 	MOVQ   DI, R11
@@ -29,78 +30,78 @@ block4:
 	PREFETCHT0    2048(R9)
 	PREFETCHT0    2112(R9)
 	PREFETCHT0    2176(R9)
-	VMOVDQU       (R9), X2
-	VPSHUFB       lowParts<>+0(SB), X2, X3
-	VPSHUFB       highParts<>+0(SB), X2, X2
-	VPSRLVD       lowShift<>+0(SB), X3, X3
-	VPAND         lowMask<>+0(SB), X3, X3
-	VPSRLW        $0x02, X2, X2
-	VPTERNLOGD    $0xf8, highMask<>+0(SB), X2, X3
-	VPBROADCASTQ  X3, Y2
-	VPSHUFB       twice<>+0(SB), Y2, Y2
-	VMOVDQU       Y2, (R8)
-	VPSHUFB       upperBytes<>+0(SB), X3, X2
-	VPXOR         Y3, Y3, Y3
-	VMOVDQU       16(R9), Y4
-	VPAND         low4<>+0(SB), Y4, Y5
-	VPMADDUBSW    4(R10), Y5, Y5
-	VPDPWSSD.BCST (R8), Y5, Y3
-	VPSRLW        $0x04, Y4, Y4
-	VPAND         low4<>+0(SB), Y4, Y4
-	VPMADDUBSW    36(R10), Y4, Y4
-	VPDPWSSD.BCST 4(R8), Y4, Y3
-	VMOVDQU       48(R9), Y4
-	VPAND         low4<>+0(SB), Y4, Y5
-	VPMADDUBSW    68(R10), Y5, Y5
-	VPDPWSSD.BCST 8(R8), Y5, Y3
-	VPSRLW        $0x04, Y4, Y4
-	VPAND         low4<>+0(SB), Y4, Y4
-	VPMADDUBSW    100(R10), Y4, Y4
-	VPDPWSSD.BCST 12(R8), Y4, Y3
-	VMOVDQU       80(R9), Y4
-	VPAND         low4<>+0(SB), Y4, Y5
-	VPMADDUBSW    132(R10), Y5, Y5
-	VPDPWSSD.BCST 16(R8), Y5, Y3
-	VPSRLW        $0x04, Y4, Y4
-	VPAND         low4<>+0(SB), Y4, Y4
-	VPMADDUBSW    164(R10), Y4, Y4
-	VPDPWSSD.BCST 20(R8), Y4, Y3
-	VMOVDQU       112(R9), Y4
-	VPAND         low4<>+0(SB), Y4, Y5
-	VPMADDUBSW    196(R10), Y5, Y5
-	VPDPWSSD.BCST 24(R8), Y5, Y3
-	VPSRLW        $0x04, Y4, Y4
-	VPAND         low4<>+0(SB), Y4, Y4
-	VPMADDUBSW    228(R10), Y4, Y4
-	VPDPWSSD.BCST 28(R8), Y4, Y3
-	VCVTPH2PS     (R9), X4
-	VPMADDWD      260(R10), X2, X5
-	VBROADCASTSS  (R10), X2
-	VMULPS        X2, X4, X2
-	VBROADCASTSS  X2, Y4
-	VCVTDQ2PS     X5, X5
-	VPERMILPS     $0x55, X2, X2
-	VFNMADD231PS  X5, X2, X1
-	VCVTDQ2PS     Y3, Y3
-	VFMADD231PS   Y3, Y4, Y0
+	VMOVDQU       (R9), X3
+	VPSHUFB       lowParts<>+0(SB), X3, X4
+	VPSHUFB       highParts<>+0(SB), X3, X3
+	VPSRLVD       lowShift<>+0(SB), X4, X4
+	VPAND         lowMask<>+0(SB), X4, X4
+	VPSRLW        $0x02, X3, X3
+	VPTERNLOGD    $0xf8, highMask<>+0(SB), X3, X4
+	VPBROADCASTQ  X4, Y3
+	VPSHUFB       twice<>+0(SB), Y3, Y3
+	VMOVDQU       Y3, (R8)
+	VPSHUFB       upperBytes<>+0(SB), X4, X3
+	VPXOR         Y4, Y4, Y4
+	VMOVDQU       16(R9), Y5
+	VPAND         Y0, Y5, Y6
+	VPMADDUBSW    4(R10), Y6, Y6
+	VPDPWSSD.BCST (R8), Y6, Y4
+	VPSRLW        $0x04, Y5, Y5
+	VPAND         Y0, Y5, Y5
+	VPMADDUBSW    36(R10), Y5, Y5
+	VPDPWSSD.BCST 4(R8), Y5, Y4
+	VMOVDQU       48(R9), Y5
+	VPAND         Y0, Y5, Y6
+	VPMADDUBSW    68(R10), Y6, Y6
+	VPDPWSSD.BCST 8(R8), Y6, Y4
+	VPSRLW        $0x04, Y5, Y5
+	VPAND         Y0, Y5, Y5
+	VPMADDUBSW    100(R10), Y5, Y5
+	VPDPWSSD.BCST 12(R8), Y5, Y4
+	VMOVDQU       80(R9), Y5
+	VPAND         Y0, Y5, Y6
+	VPMADDUBSW    132(R10), Y6, Y6
+	VPDPWSSD.BCST 16(R8), Y6, Y4
+	VPSRLW        $0x04, Y5, Y5
+	VPAND         Y0, Y5, Y5
+	VPMADDUBSW    164(R10), Y5, Y5
+	VPDPWSSD.BCST 20(R8), Y5, Y4
+	VMOVDQU       112(R9), Y5
+	VPAND         Y0, Y5, Y6
+	VPMADDUBSW    196(R10), Y6, Y6
+	VPDPWSSD.BCST 24(R8), Y6, Y4
+	VPSRLW        $0x04, Y5, Y5
+	VPAND         Y0, Y5, Y5
+	VPMADDUBSW    228(R10), Y5, Y5
+	VPDPWSSD.BCST 28(R8), Y5, Y4
+	VCVTPH2PS     (R9), X5
+	VPMADDWD      260(R10), X3, X6
+	VBROADCASTSS  (R10), X3
+	VMULPS        X3, X5, X3
+	VBROADCASTSS  X3, Y5
+	VCVTDQ2PS     X6, X6
+	VPERMILPS     $0x55, X3, X3
+	VFNMADD231PS  X6, X3, X2
+	VCVTDQ2PS     Y4, Y4
+	VFMADD231PS   Y4, Y5, Y1
 	ADDQ          $0x00000090, R9
 	ADDQ          $0x00000124, R10
 	DECQ          R11
 	JNZ           block4
 
 end5:
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X2
-	VUNPCKLPD    X2, X2, X0
+	VEXTRACTF128 $0x01, Y1, X3
+	VADDPS       X3, X1, X3
+	VUNPCKLPD    X3, X3, X1
+	VUNPCKHPD    X3, X3, X3
+	VADDPS       X3, X1, X1
+	VHADDPS      X1, X1, X1
+	VUNPCKLPD    X2, X2, X3
 	VUNPCKHPD    X2, X2, X2
-	VADDPS       X2, X0, X0
-	VHADDPS      X0, X0, X0
-	VUNPCKLPD    X1, X1, X2
-	VUNPCKHPD    X1, X1, X1
-	VADDPS       X1, X2, X2
-	VHADDPS      X2, X2, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, (AX)
+	VADDPS       X2, X3, X3
+	VHADDPS      X3, X3, X2
+	VADDPS       X2, X1, X1
+	VMOVSS       X1, (AX)
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
@@ -109,6 +110,12 @@ end5:
 next3:
 	VZEROUPPER
 	RET
+
+DATA low4<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA low4<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA low4<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA low4<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
+GLOBL low4<>(SB), RODATA|NOPTR, $32
 
 DATA lowParts<>+0(SB)/8, $0x0f0e0d0c07060504
 DATA lowParts<>+8(SB)/8, $0x0f0e0d0c0b0a0908
@@ -139,12 +146,6 @@ GLOBL twice<>(SB), RODATA|NOPTR, $32
 DATA upperBytes<>+0(SB)/8, $0x800b800a80098008
 DATA upperBytes<>+8(SB)/8, $0x800f800e800d800c
 GLOBL upperBytes<>(SB), RODATA|NOPTR, $16
-
-DATA low4<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA low4<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA low4<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA low4<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
-GLOBL low4<>(SB), RODATA|NOPTR, $32
 
 // func packQ4_KVNNI(dst *byte, act0 *byte, act1 *byte, pair int, blocks int)
 // Requires: AVX, AVX2, AVX512F
@@ -1062,19 +1063,21 @@ GLOBL minOrder<>(SB), RODATA|NOPTR, $64
 // func matVecQ5_KVNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
 TEXT ·matVecQ5_KVNNI(SB), NOSPLIT, $32-48
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ stride+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), DI
-	LEAQ (SP), R8
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    stride+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    act+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	LEAQ    (SP), R8
+	VMOVDQU low4<>+0(SB), Y0
+	VMOVDQU bit4<>+0(SB), Y1
 
 rows16:
 	CMPQ   BX, $0x01
 	JLT    next17
-	VXORPS Y0, Y0, Y0
-	VXORPS X1, X1, X1
+	VXORPS Y2, Y2, Y2
+	VXORPS X3, X3, X3
 	MOVQ   CX, R9
 	MOVQ   SI, R10
 	MOVQ   DI, R11
@@ -1086,92 +1089,92 @@ block18:
 	PREFETCHT0    2048(R9)
 	PREFETCHT0    2112(R9)
 	PREFETCHT0    2176(R9)
-	VMOVDQU       (R9), X2
-	VPSHUFB       lowParts<>+0(SB), X2, X3
-	VPSHUFB       highParts<>+0(SB), X2, X2
-	VPSRLVD       lowShift<>+0(SB), X3, X3
-	VPAND         lowMask<>+0(SB), X3, X3
-	VPSRLW        $0x02, X2, X2
-	VPTERNLOGD    $0xf8, highMask<>+0(SB), X2, X3
-	VPBROADCASTQ  X3, Y2
-	VPSHUFB       twice<>+0(SB), Y2, Y2
-	VMOVDQU       Y2, (R8)
-	VPSHUFB       upperBytes<>+0(SB), X3, X2
-	VMOVDQU       16(R9), Y3
-	VPXOR         Y4, Y4, Y4
-	VMOVDQU       48(R9), Y5
-	VPAND         low4<>+0(SB), Y5, Y6
-	VPSLLW        $0x04, Y3, Y7
-	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y7, Y6
-	VPMADDUBSW    4(R10), Y6, Y6
-	VPDPWSSD.BCST (R8), Y6, Y4
-	VPSRLW        $0x04, Y5, Y5
-	VPAND         low4<>+0(SB), Y5, Y5
-	VPSLLW        $0x03, Y3, Y6
-	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y6, Y5
-	VPMADDUBSW    36(R10), Y5, Y5
-	VPDPWSSD.BCST 4(R8), Y5, Y4
-	VMOVDQU       80(R9), Y5
-	VPAND         low4<>+0(SB), Y5, Y6
-	VPSLLW        $0x02, Y3, Y7
-	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y7, Y6
-	VPMADDUBSW    68(R10), Y6, Y6
-	VPDPWSSD.BCST 8(R8), Y6, Y4
-	VPSRLW        $0x04, Y5, Y5
-	VPAND         low4<>+0(SB), Y5, Y5
-	VPSLLW        $0x01, Y3, Y6
-	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y6, Y5
-	VPMADDUBSW    100(R10), Y5, Y5
-	VPDPWSSD.BCST 12(R8), Y5, Y4
-	VMOVDQU       112(R9), Y5
-	VPAND         low4<>+0(SB), Y5, Y6
-	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y3, Y6
-	VPMADDUBSW    132(R10), Y6, Y6
-	VPDPWSSD.BCST 16(R8), Y6, Y4
-	VPSRLW        $0x04, Y5, Y5
-	VPAND         low4<>+0(SB), Y5, Y5
-	VPSRLW        $0x01, Y3, Y6
-	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y6, Y5
-	VPMADDUBSW    164(R10), Y5, Y5
-	VPDPWSSD.BCST 20(R8), Y5, Y4
-	VMOVDQU       144(R9), Y5
-	VPAND         low4<>+0(SB), Y5, Y6
-	VPSRLW        $0x02, Y3, Y7
-	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y7, Y6
-	VPMADDUBSW    196(R10), Y6, Y6
-	VPDPWSSD.BCST 24(R8), Y6, Y4
-	VPSRLW        $0x04, Y5, Y5
-	VPAND         low4<>+0(SB), Y5, Y5
-	VPSRLW        $0x03, Y3, Y3
-	VPTERNLOGD    $0xf8, bit4<>+0(SB), Y3, Y5
-	VPMADDUBSW    228(R10), Y5, Y5
-	VPDPWSSD.BCST 28(R8), Y5, Y4
-	VCVTPH2PS     (R9), X3
-	VPMADDWD      260(R10), X2, X5
-	VBROADCASTSS  (R10), X2
-	VMULPS        X2, X3, X2
-	VBROADCASTSS  X2, Y3
-	VPHADDD       X5, X5, X5
-	VPHADDD       X5, X5, X5
-	VCVTDQ2PS     X5, X5
-	VPERMILPS     $0x55, X2, X2
-	VFNMADD231PS  X5, X2, X1
-	VCVTDQ2PS     Y4, Y4
-	VFMADD231PS   Y4, Y3, Y0
+	VMOVDQU       (R9), X4
+	VPSHUFB       lowParts<>+0(SB), X4, X5
+	VPSHUFB       highParts<>+0(SB), X4, X4
+	VPSRLVD       lowShift<>+0(SB), X5, X5
+	VPAND         lowMask<>+0(SB), X5, X5
+	VPSRLW        $0x02, X4, X4
+	VPTERNLOGD    $0xf8, highMask<>+0(SB), X4, X5
+	VPBROADCASTQ  X5, Y4
+	VPSHUFB       twice<>+0(SB), Y4, Y4
+	VMOVDQU       Y4, (R8)
+	VPSHUFB       upperBytes<>+0(SB), X5, X4
+	VPXOR         Y5, Y5, Y5
+	VMOVDQU       16(R9), Y6
+	VMOVDQU       48(R9), Y7
+	VPAND         Y0, Y7, Y8
+	VPSLLW        $0x04, Y6, Y9
+	VPTERNLOGD    $0xf8, Y1, Y9, Y8
+	VPMADDUBSW    4(R10), Y8, Y8
+	VPDPWSSD.BCST (R8), Y8, Y5
+	VPSRLW        $0x04, Y7, Y7
+	VPAND         Y0, Y7, Y7
+	VPSLLW        $0x03, Y6, Y8
+	VPTERNLOGD    $0xf8, Y1, Y8, Y7
+	VPMADDUBSW    36(R10), Y7, Y7
+	VPDPWSSD.BCST 4(R8), Y7, Y5
+	VMOVDQU       80(R9), Y7
+	VPAND         Y0, Y7, Y8
+	VPSLLW        $0x02, Y6, Y9
+	VPTERNLOGD    $0xf8, Y1, Y9, Y8
+	VPMADDUBSW    68(R10), Y8, Y8
+	VPDPWSSD.BCST 8(R8), Y8, Y5
+	VPSRLW        $0x04, Y7, Y7
+	VPAND         Y0, Y7, Y7
+	VPSLLW        $0x01, Y6, Y8
+	VPTERNLOGD    $0xf8, Y1, Y8, Y7
+	VPMADDUBSW    100(R10), Y7, Y7
+	VPDPWSSD.BCST 12(R8), Y7, Y5
+	VMOVDQU       112(R9), Y7
+	VPAND         Y0, Y7, Y8
+	VPTERNLOGD    $0xf8, Y1, Y6, Y8
+	VPMADDUBSW    132(R10), Y8, Y8
+	VPDPWSSD.BCST 16(R8), Y8, Y5
+	VPSRLW        $0x04, Y7, Y7
+	VPAND         Y0, Y7, Y7
+	VPSRLW        $0x01, Y6, Y8
+	VPTERNLOGD    $0xf8, Y1, Y8, Y7
+	VPMADDUBSW    164(R10), Y7, Y7
+	VPDPWSSD.BCST 20(R8), Y7, Y5
+	VMOVDQU       144(R9), Y7
+	VPAND         Y0, Y7, Y8
+	VPSRLW        $0x02, Y6, Y9
+	VPTERNLOGD    $0xf8, Y1, Y9, Y8
+	VPMADDUBSW    196(R10), Y8, Y8
+	VPDPWSSD.BCST 24(R8), Y8, Y5
+	VPSRLW        $0x04, Y7, Y7
+	VPAND         Y0, Y7, Y7
+	VPSRLW        $0x03, Y6, Y6
+	VPTERNLOGD    $0xf8, Y1, Y6, Y7
+	VPMADDUBSW    228(R10), Y7, Y7
+	VPDPWSSD.BCST 28(R8), Y7, Y5
+	VCVTPH2PS     (R9), X6
+	VPMADDWD      260(R10), X4, X7
+	VBROADCASTSS  (R10), X4
+	VMULPS        X4, X6, X4
+	VBROADCASTSS  X4, Y6
+	VPHADDD       X7, X7, X7
+	VPHADDD       X7, X7, X7
+	VCVTDQ2PS     X7, X7
+	VPERMILPS     $0x55, X4, X4
+	VFNMADD231PS  X7, X4, X3
+	VCVTDQ2PS     Y5, Y5
+	VFMADD231PS   Y5, Y6, Y2
 	ADDQ          $0x000000b0, R9
 	ADDQ          $0x00000124, R10
 	DECQ          R11
 	JNZ           block18
 
 end19:
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X2
-	VUNPCKLPD    X2, X2, X0
-	VUNPCKHPD    X2, X2, X2
-	VADDPS       X2, X0, X0
-	VHADDPS      X0, X0, X0
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y2, X4
+	VADDPS       X4, X2, X4
+	VUNPCKLPD    X4, X4, X2
+	VUNPCKHPD    X4, X4, X4
+	VADDPS       X4, X2, X2
+	VHADDPS      X2, X2, X2
+	VADDPS       X3, X2, X2
+	VMOVSS       X2, (AX)
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
@@ -2007,19 +2010,21 @@ TEXT ·finishQ5_KVNNI(SB), NOSPLIT, $0-24
 // func matVecQ6_KVNNI(dst *float32, w *byte, stride int, rows int, act *byte, blocks int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
 TEXT ·matVecQ6_KVNNI(SB), NOSPLIT, $32-48
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ stride+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ act+32(FP), SI
-	MOVQ blocks+40(FP), DI
-	LEAQ (SP), R8
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    stride+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    act+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	LEAQ    (SP), R8
+	VMOVDQU low4<>+0(SB), Y0
+	VMOVDQU bits45<>+0(SB), Y1
 
 rows30:
 	CMPQ   BX, $0x01
 	JLT    next31
-	VXORPS Y0, Y0, Y0
-	VXORPS X1, X1, X1
+	VXORPS Y2, Y2, Y2
+	VXORPS X3, X3, X3
 	MOVQ   CX, R8
 	MOVQ   SI, R9
 	MOVQ   DI, R10
@@ -2034,90 +2039,90 @@ block32:
 	PREFETCHT0 2240(R8)
 
 	// Scales of even halves of a group for the low lanes, of odd ones for the high lanes
-	VBROADCASTI128 192(R8), Y1
-	VPSHUFB        evenOdd<>+0(SB), Y1, Y1
-	VPSRAW         $0x08, Y1, Y1
-	VPMOVSXBW      192(R8), Y2
-	VPXOR          Y3, Y3, Y3
-	VMOVDQU        (R8), Y4
-	VMOVDQU        32(R8), Y5
-	VMOVDQU        128(R8), Y6
-	VPAND          low4<>+0(SB), Y4, Y7
-	VPSLLW         $0x04, Y6, Y8
-	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y8, Y7
-	VPMADDUBSW     4(R9), Y7, Y7
-	VPSHUFB        word0<>+0(SB), Y1, Y8
-	VPDPWSSD       Y8, Y7, Y3
-	VPAND          low4<>+0(SB), Y5, Y7
-	VPSLLW         $0x02, Y6, Y8
-	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y8, Y7
-	VPMADDUBSW     36(R9), Y7, Y7
-	VPSHUFB        word1<>+0(SB), Y1, Y8
-	VPDPWSSD       Y8, Y7, Y3
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          low4<>+0(SB), Y4, Y4
-	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y6, Y4
-	VPMADDUBSW     68(R9), Y4, Y4
-	VPSHUFB        word2<>+0(SB), Y1, Y7
-	VPDPWSSD       Y7, Y4, Y3
-	VPSRLW         $0x04, Y5, Y4
-	VPAND          low4<>+0(SB), Y4, Y4
-	VPSRLW         $0x02, Y6, Y5
-	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y5, Y4
-	VPMADDUBSW     100(R9), Y4, Y4
-	VPSHUFB        word3<>+0(SB), Y1, Y5
-	VPDPWSSD       Y5, Y4, Y3
-	VMOVDQU        64(R8), Y4
-	VMOVDQU        96(R8), Y5
-	VMOVDQU        160(R8), Y6
-	VPAND          low4<>+0(SB), Y4, Y7
-	VPSLLW         $0x04, Y6, Y8
-	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y8, Y7
-	VPMADDUBSW     132(R9), Y7, Y7
-	VPSHUFB        word4<>+0(SB), Y1, Y8
-	VPDPWSSD       Y8, Y7, Y3
-	VPAND          low4<>+0(SB), Y5, Y7
-	VPSLLW         $0x02, Y6, Y8
-	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y8, Y7
-	VPMADDUBSW     164(R9), Y7, Y7
-	VPSHUFB        word5<>+0(SB), Y1, Y8
-	VPDPWSSD       Y8, Y7, Y3
-	VPSRLW         $0x04, Y4, Y4
-	VPAND          low4<>+0(SB), Y4, Y4
-	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y6, Y4
-	VPMADDUBSW     196(R9), Y4, Y4
-	VPSHUFB        word6<>+0(SB), Y1, Y7
-	VPDPWSSD       Y7, Y4, Y3
-	VPSRLW         $0x04, Y5, Y4
-	VPAND          low4<>+0(SB), Y4, Y4
-	VPSRLW         $0x02, Y6, Y5
-	VPTERNLOGD     $0xf8, bits45<>+0(SB), Y5, Y4
-	VPMADDUBSW     228(R9), Y4, Y4
-	VPSHUFB        word7<>+0(SB), Y1, Y1
-	VPDPWSSD       Y1, Y4, Y3
-	VCVTPH2PS      202(R8), X1
-	VPERMILPS      $0xff, X1, X1
-	VPMADDWD       260(R9), Y2, Y2
-	VBROADCASTSS   (R9), X4
-	VMULPS         X4, X1, X4
-	VBROADCASTSS   X4, Y1
-	VPSLLD         $0x05, Y2, Y2
-	VPSUBD         Y2, Y3, Y3
-	VCVTDQ2PS      Y3, Y3
-	VFMADD231PS    Y3, Y1, Y0
+	VBROADCASTI128 192(R8), Y3
+	VPSHUFB        evenOdd<>+0(SB), Y3, Y3
+	VPSRAW         $0x08, Y3, Y3
+	VPMOVSXBW      192(R8), Y4
+	VPXOR          Y5, Y5, Y5
+	VMOVDQU        (R8), Y6
+	VMOVDQU        32(R8), Y7
+	VMOVDQU        128(R8), Y8
+	VPAND          Y0, Y6, Y9
+	VPSLLW         $0x04, Y8, Y10
+	VPTERNLOGD     $0xf8, Y1, Y10, Y9
+	VPMADDUBSW     4(R9), Y9, Y9
+	VPSHUFB        word0<>+0(SB), Y3, Y10
+	VPDPWSSD       Y10, Y9, Y5
+	VPAND          Y0, Y7, Y9
+	VPSLLW         $0x02, Y8, Y10
+	VPTERNLOGD     $0xf8, Y1, Y10, Y9
+	VPMADDUBSW     36(R9), Y9, Y9
+	VPSHUFB        word1<>+0(SB), Y3, Y10
+	VPDPWSSD       Y10, Y9, Y5
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          Y0, Y6, Y6
+	VPTERNLOGD     $0xf8, Y1, Y8, Y6
+	VPMADDUBSW     68(R9), Y6, Y6
+	VPSHUFB        word2<>+0(SB), Y3, Y9
+	VPDPWSSD       Y9, Y6, Y5
+	VPSRLW         $0x04, Y7, Y6
+	VPAND          Y0, Y6, Y6
+	VPSRLW         $0x02, Y8, Y7
+	VPTERNLOGD     $0xf8, Y1, Y7, Y6
+	VPMADDUBSW     100(R9), Y6, Y6
+	VPSHUFB        word3<>+0(SB), Y3, Y7
+	VPDPWSSD       Y7, Y6, Y5
+	VMOVDQU        64(R8), Y6
+	VMOVDQU        96(R8), Y7
+	VMOVDQU        160(R8), Y8
+	VPAND          Y0, Y6, Y9
+	VPSLLW         $0x04, Y8, Y10
+	VPTERNLOGD     $0xf8, Y1, Y10, Y9
+	VPMADDUBSW     132(R9), Y9, Y9
+	VPSHUFB        word4<>+0(SB), Y3, Y10
+	VPDPWSSD       Y10, Y9, Y5
+	VPAND          Y0, Y7, Y9
+	VPSLLW         $0x02, Y8, Y10
+	VPTERNLOGD     $0xf8, Y1, Y10, Y9
+	VPMADDUBSW     164(R9), Y9, Y9
+	VPSHUFB        word5<>+0(SB), Y3, Y10
+	VPDPWSSD       Y10, Y9, Y5
+	VPSRLW         $0x04, Y6, Y6
+	VPAND          Y0, Y6, Y6
+	VPTERNLOGD     $0xf8, Y1, Y8, Y6
+	VPMADDUBSW     196(R9), Y6, Y6
+	VPSHUFB        word6<>+0(SB), Y3, Y9
+	VPDPWSSD       Y9, Y6, Y5
+	VPSRLW         $0x04, Y7, Y6
+	VPAND          Y0, Y6, Y6
+	VPSRLW         $0x02, Y8, Y7
+	VPTERNLOGD     $0xf8, Y1, Y7, Y6
+	VPMADDUBSW     228(R9), Y6, Y6
+	VPSHUFB        word7<>+0(SB), Y3, Y3
+	VPDPWSSD       Y3, Y6, Y5
+	VCVTPH2PS      202(R8), X3
+	VPERMILPS      $0xff, X3, X3
+	VPMADDWD       260(R9), Y4, Y4
+	VBROADCASTSS   (R9), X6
+	VMULPS         X6, X3, X6
+	VBROADCASTSS   X6, Y3
+	VPSLLD         $0x05, Y4, Y4
+	VPSUBD         Y4, Y5, Y5
+	VCVTDQ2PS      Y5, Y5
+	VFMADD231PS    Y5, Y3, Y2
 	ADDQ           $0x000000d2, R8
 	ADDQ           $0x00000124, R9
 	DECQ           R10
 	JNZ            block32
 
 end33:
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VUNPCKLPD    X1, X1, X0
-	VUNPCKHPD    X1, X1, X1
-	VADDPS       X1, X0, X0
-	VHADDPS      X0, X0, X0
-	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X3
+	VUNPCKLPD    X3, X3, X2
+	VUNPCKHPD    X3, X3, X3
+	VADDPS       X3, X2, X2
+	VHADDPS      X2, X2, X2
+	VMOVSS       X2, (AX)
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
@@ -2127,17 +2132,17 @@ next31:
 	VZEROUPPER
 	RET
 
-DATA evenOdd<>+0(SB)/8, $0x0680048002800080
-DATA evenOdd<>+8(SB)/8, $0x0e800c800a800880
-DATA evenOdd<>+16(SB)/8, $0x0780058003800180
-DATA evenOdd<>+24(SB)/8, $0x0f800d800b800980
-GLOBL evenOdd<>(SB), RODATA|NOPTR, $32
-
 DATA bits45<>+0(SB)/8, $0x3030303030303030
 DATA bits45<>+8(SB)/8, $0x3030303030303030
 DATA bits45<>+16(SB)/8, $0x3030303030303030
 DATA bits45<>+24(SB)/8, $0x3030303030303030
 GLOBL bits45<>(SB), RODATA|NOPTR, $32
+
+DATA evenOdd<>+0(SB)/8, $0x0680048002800080
+DATA evenOdd<>+8(SB)/8, $0x0e800c800a800880
+DATA evenOdd<>+16(SB)/8, $0x0780058003800180
+DATA evenOdd<>+24(SB)/8, $0x0f800d800b800980
+GLOBL evenOdd<>(SB), RODATA|NOPTR, $32
 
 DATA word0<>+0(SB)/8, $0x0100010001000100
 DATA word0<>+8(SB)/8, $0x0100010001000100

@@ -18,43 +18,80 @@ import (
 
 func (t kType) vecName() string { return "matVec" + t.name + "VNNI" }
 
-// vecQuants is like quants.
-func (t kType) vecQuants(w Register) func(g int) VecVirtual {
-	merge := func(q, v VecVirtual, up int, mask Mem) VecVirtual {
-		h := v
-		if up != 0 {
-			h = YMM()
-		}
-		if up > 0 {
-			VPSLLW(U8(up), v, h)
-		} else if up < 0 {
-			VPSRLW(U8(-up), v, h)
-		}
-		VPTERNLOGD(U8(0xf8), mask, h, q) // q | h&mask
-		return q
-	}
+// vecMasks are constants of vecQuants in registers.
+type vecMasks struct{ low, high VecVirtual }
+
+func (t kType) vecMasks() vecMasks {
+	m := vecMasks{low: loadConstant(bytes32("low4", 15), 32)}
 	switch t.name {
 	case "Q5_K":
-		nibble, high := nibbleGroups(w, 48), YMM()
-		VMOVDQU(at(w, 16), high)
-		return func(g int) VecVirtual { return merge(nibble(g), high, 4-g, bytes32("bit4", 0x10)) }
+		m.high = loadConstant(bytes32("bit4", 0x10), 32)
 	case "Q6_K":
-		var ql [2]VecVirtual
-		var high VecVirtual
-		return func(g int) VecVirtual {
+		m.high = loadConstant(bytes32("bits45", 0x30), 32)
+	}
+	return m
+}
+
+// vecQuants is like quants.
+func (t kType) vecQuants(w Register, masks vecMasks) func(g int) VecVirtual {
+	// shifted is v, its words shifted up, in a register of its own.
+	shifted := func(v VecVirtual, up int) VecVirtual {
+		h := YMM()
+		switch {
+		case up > 0:
+			VPSLLW(U8(up), v, h)
+		case up < 0:
+			VPSRLW(U8(-up), v, h)
+		default:
+			return v
+		}
+		return h
+	}
+	merge := func(q, v VecVirtual, up int) VecVirtual {
+		VPTERNLOGD(U8(0xf8), masks.high, shifted(v, up), q) // q | v&high
+		return q
+	}
+	nibbles := func(v VecVirtual, upper bool) VecVirtual {
+		q := YMM()
+		if upper {
+			VPSRLW(U8(4), v, q)
+			VPAND(masks.low, q, q)
+		} else {
+			VPAND(masks.low, v, q)
+		}
+		return q
+	}
+	load := func(off int) VecVirtual {
+		v := YMM()
+		VMOVDQU(at(w, off), v)
+		return v
+	}
+	var low [2]VecVirtual
+	var high VecVirtual
+	return func(g int) VecVirtual {
+		if t.name == "Q6_K" {
 			h, r := g/4, g%4
 			if r == 0 {
-				for i := range ql {
-					ql[i] = YMM()
-					VMOVDQU(at(w, 64*h+32*i), ql[i])
-				}
-				high = YMM()
-				VMOVDQU(at(w, 128+32*h), high)
+				low[0], low[1], high = load(64*h), load(64*h+32), load(128+32*h)
 			}
-			return merge(bitsTo(ql[r%2], -4*(r/2), bytes32("low4", 15)), high, 4-2*r, bytes32("bits45", 0x30))
+			return merge(nibbles(low[r%2], r >= 2), high, 4-2*r)
 		}
+		qs := 16
+		if t.name == "Q5_K" {
+			qs = 48
+		}
+		if g == 0 && t.name == "Q5_K" {
+			high = load(16)
+		}
+		if g%2 == 0 {
+			low[0] = load(qs + 16*g)
+		}
+		q := nibbles(low[0], g%2 == 1)
+		if t.name == "Q5_K" {
+			q = merge(q, high, 4-g)
+		}
+		return q
 	}
-	return t.quants(w)
 }
 
 // vecScales writes a block's eight scales, each as two words, and gives the eight
@@ -89,6 +126,7 @@ func (t kType) matVecVNNI() {
 	dst, w, stride, rows, act, blocks := param("dst"), param("w"), param("stride"), param("rows"), param("act"), param("blocks")
 	scales := GP64()
 	LEAQ(AllocLocal(32), scales)
+	masks := t.vecMasks()
 	eachRow(1, rows, w, stride, dst, func(int) {
 		acc, am := YMM(), XMM()
 		zero(acc, am)
@@ -111,7 +149,7 @@ func (t kType) matVecVNNI() {
 		} else {
 			mins = vecScales(p, scales)
 		}
-		quants := t.vecQuants(p)
+		quants := t.vecQuants(p, masks)
 		total := YMM()
 		VPXOR(total, total, total)
 		for g := range 8 {
