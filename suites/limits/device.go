@@ -53,34 +53,46 @@ const (
 	perRead = 4 * 16 // bytes of one turn of read_all's
 )
 
+// groupCounts are the numbers of threadgroups that each kernel is timed with, the
+// fastest of which counts: what fills a large GPU, with several for each of its cores,
+// is many turns of work for a small one and for a software device.
+var groupCounts = []int{64, 512, 2048}
+
 // Device measures a Metal device: bytes read a second, of a buffer of at most that
 // many bytes, and multiply-adds a second. Within that, each loop is made long enough
-// to take the given time.
+// to take the given time. A number of threadgroups that a turn each would read more
+// with is left out.
 func Device(ctx context.Context, dev mtl.Device, readBytes int, atLeast time.Duration) (read, multiplyAdds float64, err error) {
 	lib, err := dev.Compile(ctx, mtl.Source{Name: "limits.metal", Text: kernels, FastMath: true})
 	if err != nil {
 		return 0, 0, err
 	}
 	defer lib.Release()
-	const groups = 64
 	for _, k := range []struct {
 		name string
 		rate *float64
 		unit int // work of one thread and turn
-		most int // turns
-	}{
-		{"read_all", &read, perRead, max(readBytes/(groups*group*perRead), 1)},
-		{"multiply_add", &multiplyAdds, perLoop, 1 << 24},
-	} {
+	}{{"read_all", &read, perRead}, {"multiply_add", &multiplyAdds, perLoop}} {
 		p, err := lib.Pipeline(k.name, nil)
 		if err != nil {
 			return 0, 0, err
 		}
-		*k.rate, err = device(ctx, dev, p, groups, k.unit, k.most, atLeast)
-		p.Release()
-		if err != nil {
-			return 0, 0, fmt.Errorf("%s: %w", k.name, err)
+		for n, groups := range groupCounts {
+			turns := readBytes / (groups * group * perRead)
+			if n > 0 && turns == 0 {
+				break
+			}
+			if k.name != "read_all" {
+				turns = 1 << 24
+			}
+			rate, err := device(ctx, dev, p, groups, k.unit, max(turns, 1), atLeast)
+			if err != nil {
+				p.Release()
+				return 0, 0, fmt.Errorf("%s: %w", k.name, err)
+			}
+			*k.rate = max(*k.rate, rate)
 		}
+		p.Release()
 	}
 	return read, multiplyAdds, nil
 }
@@ -94,9 +106,26 @@ func device(ctx context.Context, dev mtl.Device, p mtl.Pipeline, groups, unit, m
 		return 0, err
 	}
 	defer sum.Release()
+	var x mtl.Buffer
+	defer func() {
+		if x != nil {
+			x.Release()
+		}
+	}()
 	best := 0.0
 	for turns, timed := 1, 0; timed < rounds; {
-		d, err := turn(ctx, dev, p, sum, groups, unit, turns)
+		if size := threads * turns * unit; p.Kernel() == "read_all" && (x == nil || x.Size() != size) {
+			if x != nil {
+				x.Release()
+			}
+			if x, err = dev.NewBuffer(size, "limits read"); err != nil {
+				return 0, err
+			}
+			if err := x.Write(0, make([]byte, size)); err != nil {
+				return 0, err
+			}
+		}
+		d, err := turn(ctx, dev, p, x, sum, groups, turns)
 		if err != nil {
 			return 0, err
 		}
@@ -110,8 +139,9 @@ func device(ctx context.Context, dev mtl.Device, p mtl.Pipeline, groups, unit, m
 	return best, nil
 }
 
-func turn(ctx context.Context, dev mtl.Device, p mtl.Pipeline, sum mtl.Buffer, groups, unit, turns int) (time.Duration, error) {
-	threads := groups * group
+// turn is the time of one dispatch: the device's own where it has timers, else with
+// what it costs to ask for it.
+func turn(ctx context.Context, dev mtl.Device, p mtl.Pipeline, x, sum mtl.Buffer, groups, turns int) (time.Duration, error) {
 	cb, err := dev.NewCommandBuffer("limits")
 	if err != nil {
 		return 0, err
@@ -121,26 +151,21 @@ func turn(ctx context.Context, dev mtl.Device, p mtl.Pipeline, sum mtl.Buffer, g
 		Threadgroups: mtl.Size{X: groups, Y: 1, Z: 1}, ThreadsPerThreadgroup: mtl.Size{X: group, Y: 1, Z: 1}}
 	out := mtl.Binding{Buffer: sum, Length: sum.Size(), Access: mtl.Output}
 	n := uint32(turns)
-	if p.Kernel() == "read_all" {
-		size := threads * turns * unit
-		x, err := dev.NewBuffer(size, "limits read")
-		if err != nil {
-			return 0, err
-		}
-		defer x.Release()
-		if err := x.Write(0, make([]byte, size)); err != nil {
-			return 0, err
-		}
-		out.Index, n = 1, uint32(size/16/(threads/32))
-		d.Bindings = append(d.Bindings, mtl.Binding{Buffer: x, Length: size, Access: mtl.Read})
+	if x != nil {
+		out.Index, n = 1, uint32(x.Size()/16/(groups*group/32))
+		d.Bindings = append(d.Bindings, mtl.Binding{Buffer: x, Length: x.Size(), Access: mtl.Read})
 	}
 	d.Bindings = append(d.Bindings, out, mtl.Binding{Index: out.Index + 1, Bytes: []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}})
 	if err := cb.Dispatch(d); err != nil {
 		return 0, err
 	}
 	start := time.Now()
-	if _, err := cb.Submit(ctx); err != nil {
+	timing, err := cb.Submit(ctx)
+	if err != nil {
 		return 0, err
+	}
+	if timing.GPU > 0 {
+		return timing.GPU, nil
 	}
 	return max(time.Since(start), 1), nil
 }
