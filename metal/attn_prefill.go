@@ -32,7 +32,8 @@ const (
 var prefillBound = Bound{
 	C: 1024,
 	Why: "float32 throughout. A weight is exp of a score, so the score's absolute error is the weight's relative one: " +
-		"head_dim fused multiply-adds of partial sums up to 16 round to sqrt(128)*16*0.3u = 54u, " +
+		"head_dim fused multiply-adds of partial sums up to 16 round to sqrt(128)*16*0.3u = 54u " +
+		"(on NVIDIA's tensor cores, which leave out 2^-20 of a product, 16u, at most, no more), " +
 		"scaling, subtracting the maximum and exp (3+2|x| ulp of a weight e^x) to less than 8u, " +
 		"the sum over the cells and the division to one each: 64u of what a row adds up. " +
 		"The terms' RMS is that of all rows; a row that few cells outweigh is up to 16 times as large",

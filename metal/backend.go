@@ -21,6 +21,10 @@ type Options struct {
 	// Timed, where not nil, is called after each submit with what the device's timers
 	// say of it.
 	Timed func(mtl.Timing)
+	// GEMMFrom is from how many outputs times tokens on a product of several tokens is
+	// the gemm tier's, where levers leave it: 0 for what was measured on the device
+	// (mtl.Limits.GEMMFrom), GEMMByShape for what fills the tier's tiles.
+	GEMMFrom int
 	// Pipelines are those to use; nil has New compile the project's own. They stay
 	// the caller's.
 	Pipelines *Pipelines
@@ -71,6 +75,9 @@ func New(dev mtl.Device, o Options) (*Backend, error) {
 	}
 	if o.Deadline == 0 {
 		o.Deadline = mtl.DefaultDeadline
+	}
+	if o.GEMMFrom == 0 {
+		o.GEMMFrom = dev.Limits().GEMMFrom
 	}
 	b := &Backend{
 		dev: dev, o: o, limits: dev.Limits(),

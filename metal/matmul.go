@@ -23,12 +23,16 @@ const (
 )
 
 const (
-	gemmRows   = 64 // outputs and tokens of a tile of the gemm tier
-	gemmTokens = 32
+	gemmRows    = 64 // outputs, tokens and threads of a tile of the gemm tier
+	gemmTokens  = 64
+	gemmThreads = 128
 	// From that many outputs on, or tokens, a product fills the tiles of the gemm
 	// tier well enough.
 	gemmMinRows   = 2048
 	gemmMinTokens = 9
+
+	// GEMMByShape among the options has that decide on every device.
+	GEMMByShape = -1
 
 	multiRows = 2 // outputs of a threadgroup
 )
@@ -62,9 +66,10 @@ var mulMats = func() map[gguf.Type]*[tiers]*Entry {
 	tier := [tiers]Entry{
 		tierGEMM: {
 			Variant: "gemm", Lever: "MINFER_GEMM",
-			When: fmt.Sprintf("2 tokens or more, and out_dim >= %d or %d tokens or more", gemmMinRows, gemmMinTokens),
+			When: fmt.Sprintf("2 tokens or more, and out_dim >= %d or %d tokens or more; outputs times tokens >= GEMMFrom where the device has it", gemmMinRows, gemmMinTokens),
 			Bound: Bound{C: 551, Why: "float32 throughout, one sum over k in order: n roundings of partial sums of up to 4*sqrt(k)*RMS(terms), " +
-				"independent of each other, make 4*sqrt(n)*u*sqrt(k)*RMS(terms); n is k, 18,944 at most"},
+				"independent of each other, make 4*sqrt(n)*u*sqrt(k)*RMS(terms); n is k, 18,944 at most. On NVIDIA's tensor cores 32 products " +
+				"make one such rounding, 97u, and a product is off by 2^-16 of itself, 256u, at most, by a quarter of that as a rule"},
 		},
 		tierMulti: {
 			Variant: "multi", Lever: "MINFER_GEMM", When: "2 tokens or more, otherwise",
@@ -97,12 +102,17 @@ func matMulTable() []*Entry {
 	return table
 }
 
-// matMulTier is the tier for tokens rows of activations and outDim outputs.
-func matMulTier(tokens, outDim int, gemm bool) int {
+// matMulTier is the tier for tokens rows of activations and outDim outputs. from is
+// that of the options, of the device where they leave it.
+func matMulTier(tokens, outDim int, gemm bool, from int) int {
+	fills := outDim >= gemmMinRows || tokens >= gemmMinTokens
+	if from > 0 {
+		fills = outDim*tokens >= from
+	}
 	switch {
 	case tokens == 1:
 		return tierSingle
-	case gemm && (outDim >= gemmMinRows || tokens >= gemmMinTokens):
+	case gemm && fills:
 		return tierGEMM
 	}
 	return tierMulti
@@ -157,11 +167,11 @@ func (b *Backend) multiply(n *graph.Node, w *graph.Weight, x graph.Operand, bias
 		}
 	}
 	bind := []mtl.Binding{weight, values, added, b.output(3, y, mtl.Float32), b.params(4, inDim, outDim, tokens, bias != nil)}
-	tier := matMulTier(tokens, outDim, b.o.Levers.GEMM)
+	tier := matMulTier(tokens, outDim, b.o.Levers.GEMM, b.o.GEMMFrom)
 	g := grid{Threads: mtl.Size{X: 64}}
 	switch tier {
 	case tierGEMM:
-		g.Groups, g.Threads = mtl.Size{X: ceil(outDim, gemmRows), Y: ceil(tokens, gemmTokens)}, mtl.Size{X: 128}
+		g.Groups, g.Threads = mtl.Size{X: ceil(outDim, gemmRows), Y: ceil(tokens, gemmTokens)}, mtl.Size{X: gemmThreads}
 	case tierMulti:
 		g.Groups = mtl.Size{X: ceil(outDim, multiRows)}
 	default:

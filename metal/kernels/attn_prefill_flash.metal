@@ -5,7 +5,8 @@
 // simdgroup, and walks the cache in tiles of 32 cells: it stages the tile's K, then
 // each simdgroup makes its 8x32 scores by simdgroup matrices and updates each row's
 // running maximum and sum, then the tile's V takes K's place and the weighted rows
-// of it are added. All tiles are float32.
+// of it are added. All tiles are float32. The products are made with rows as columns:
+// all of a step then share their second factor, the row's.
 //
 // A row sees the cells 0..pos. The walk ends where no row of the threadgroup sees
 // more, and a simdgroup sits out the tiles that none of its rows sees. A tile that
@@ -94,11 +95,11 @@ void prefill_flash(device const float *q, device const T *k, device const T *v, 
     diagonal[lane] = 0.0f;
     diagonal[lane + 32] = 0.0f;
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    simdgroup_float8x8 query[HD / 8];
-    simdgroup_float8x8 sum[HD / 8];
+    simdgroup_float8x8 query[HD / 8]; // [channel][row]
+    simdgroup_float8x8 sum[HD / 8];   // [channel][row]
 #pragma unroll
     for (uint i = 0; i < HD / 8; i++) {
-        simdgroup_load(query[i], tile + sg * 8 * (HD + PAD) + i * 8, HD + PAD);
+        simdgroup_load(query[i], tile + sg * 8 * (HD + PAD) + i * 8, HD + PAD, ulong2(0, 0), true);
         sum[i] = make_filled_simdgroup_matrix<float, 8>(0.0f);
     }
 
@@ -115,7 +116,7 @@ void prefill_flash(device const float *q, device const T *k, device const T *v, 
         stage<T, HD>(k, kv_width, first, end, tile, tid);
         threadgroup_barrier(mem_flags::mem_threadgroup);
         if (first < own_end) {
-            simdgroup_float8x8 score[CELLS / 8];
+            simdgroup_float8x8 score[CELLS / 8]; // [cell][row]
 #pragma unroll
             for (uint c = 0; c < CELLS / 8; c++) {
                 score[c] = make_filled_simdgroup_matrix<float, 8>(0.0f);
@@ -125,13 +126,13 @@ void prefill_flash(device const float *q, device const T *k, device const T *v, 
 #pragma unroll
                 for (uint c = 0; c < CELLS / 8; c++) {
                     simdgroup_float8x8 key;
-                    simdgroup_load(key, tile + c * 8 * (HD + PAD) + i * 8, HD + PAD, ulong2(0, 0), true);
-                    simdgroup_multiply_accumulate(score[c], query[i], key, score[c]);
+                    simdgroup_load(key, tile + c * 8 * (HD + PAD) + i * 8, HD + PAD);
+                    simdgroup_multiply_accumulate(score[c], key, query[i], score[c]);
                 }
             }
 #pragma unroll
             for (uint c = 0; c < CELLS / 8; c++) {
-                simdgroup_store(score[c], scores + c * 8, SCORES);
+                simdgroup_store(score[c], scores + c * 8, SCORES, ulong2(0, 0), true);
             }
             simdgroup_barrier(mem_flags::mem_threadgroup);
 
@@ -160,7 +161,7 @@ void prefill_flash(device const float *q, device const T *k, device const T *v, 
                 simdgroup_load(factors, diagonal, 8);
 #pragma unroll
                 for (uint i = 0; i < HD / 8; i++) {
-                    simdgroup_multiply(sum[i], factors, sum[i]);
+                    simdgroup_multiply(sum[i], sum[i], factors);
                 }
             }
         }
@@ -171,12 +172,12 @@ void prefill_flash(device const float *q, device const T *k, device const T *v, 
 #pragma unroll
             for (uint c = 0; c < CELLS / 8; c++) {
                 simdgroup_float8x8 weights;
-                simdgroup_load(weights, scores + c * 8, SCORES);
+                simdgroup_load(weights, scores + c * 8, SCORES, ulong2(0, 0), true);
 #pragma unroll
                 for (uint i = 0; i < HD / 8; i++) {
                     simdgroup_float8x8 value;
-                    simdgroup_load(value, tile + c * 8 * (HD + PAD) + i * 8, HD + PAD);
-                    simdgroup_multiply_accumulate(sum[i], weights, value, sum[i]);
+                    simdgroup_load(value, tile + c * 8 * (HD + PAD) + i * 8, HD + PAD, ulong2(0, 0), true);
+                    simdgroup_multiply_accumulate(sum[i], value, weights, sum[i]);
                 }
             }
         }
@@ -186,7 +187,7 @@ void prefill_flash(device const float *q, device const T *k, device const T *v, 
     threadgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
     for (uint i = 0; i < HD / 8; i++) {
-        simdgroup_store(sum[i], tile + sg * 8 * (HD + PAD) + i * 8, HD + PAD);
+        simdgroup_store(sum[i], tile + sg * 8 * (HD + PAD) + i * 8, HD + PAD, ulong2(0, 0), true);
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll

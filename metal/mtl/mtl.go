@@ -70,6 +70,9 @@ type Limits struct {
 	PageSize                 int // alignment of WrapNoCopy, bytes
 	NoCopy                   bool
 	Unified                  bool // host and device share memory
+	// GEMMFrom is from how many outputs times tokens on products of several tokens were
+	// faster on simdgroup matrices than without; 0 where that was not measured.
+	GEMMFrom int
 }
 
 // Source is MSL text with its compile options.
@@ -81,6 +84,10 @@ type Source struct {
 	Include  fs.FS
 	FastMath bool
 	Defines  map[string]string // value "" defines the empty macro
+	// ProductError is how far the product of two elements of float simdgroup matrices
+	// may be from the exact one, relative to it, where that is faster; 0 asks for what
+	// float32 gives, or close to it. Sums are float32 in any case.
+	ProductError float64
 }
 
 // Library holds compiled kernels. Releasing it leaves its pipelines alive.

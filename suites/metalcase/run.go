@@ -43,7 +43,7 @@ func (o outcome) kernels() string {
 // that the suite is broken.
 func runOn(env *suites.Env, threads int, levers lever.Levers, p *Problem) (outcome, error) {
 	var o outcome
-	b, err := env.Metal(threads, metal.Options{Levers: levers, Launched: func(e *metal.Entry) { o.entries = append(o.entries, e) }})
+	b, err := env.Metal(threads, metal.Options{Levers: levers, GEMMFrom: metal.GEMMByShape, Launched: func(e *metal.Entry) { o.entries = append(o.entries, e) }})
 	if err != nil {
 		return o, err
 	}

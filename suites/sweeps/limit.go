@@ -107,7 +107,7 @@ func (r *Runner) deviceLimits(ctx context.Context, e *Env) ([]harness.Limit, err
 	if l, ok := r.limits[e]; ok {
 		return l, nil
 	}
-	b, end, err := e.backend(r.o, r.o.Levers, &recorder{})
+	b, end, err := e.backend(r.o, r.o.Levers, &recorder{}, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -218,7 +218,7 @@ func newSession(r *Runner, src *source, m *loaded, l lever.Levers, nCtx int, not
 	}
 	backends, first, end, kv := []graph.Backend{c}, c, func() {}, gguf.F16
 	if e.metal() {
-		if first, end, err = e.backend(r.o, l, notes); err != nil {
+		if first, end, err = e.backend(r.o, l, notes, 0); err != nil {
 			return nil, nil, 0, nil, err
 		}
 		backends = []graph.Backend{first, c}
@@ -419,7 +419,7 @@ func (s *holdSide) run(ctx context.Context, n int) (time.Duration, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		b, end, err := s.src.env.backend(s.r.o, s.lever, s.notes)
+		b, end, err := s.src.env.backend(s.r.o, s.lever, s.notes, 0)
 		if err != nil {
 			return 0, err
 		}

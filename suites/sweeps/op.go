@@ -20,13 +20,14 @@ import (
 // emulatedDeadline bounds a submit on a software device, which takes its time.
 const emulatedDeadline = 10 * time.Minute
 
-// backend gives a backend with a side's levers, and what ends it.
-func (e *Env) backend(o Options, l lever.Levers, notes *recorder) (graph.Backend, func(), error) {
+// backend gives a backend with a side's levers, and what ends it. gemmFrom is
+// metal.Options'.
+func (e *Env) backend(o Options, l lever.Levers, notes *recorder, gemmFrom int) (graph.Backend, func(), error) {
 	if !e.metal() {
 		b, err := e.Backend(o.Threads)
 		return b, func() {}, err
 	}
-	options := metal.Options{Levers: l, Launched: notes.launched, Timed: notes.timed}
+	options := metal.Options{Levers: l, GEMMFrom: gemmFrom, Launched: notes.launched, Timed: notes.timed}
 	if e.Tally != nil {
 		options.Deadline = emulatedDeadline
 	}
@@ -67,7 +68,7 @@ func newOpSide(r *Runner, e *Env, c metalcase.Case, l lever.Levers, w harness.Wo
 	if err != nil {
 		return nil, err
 	}
-	b, end, err := e.backend(r.o, l, notes)
+	b, end, err := e.backend(r.o, l, notes, metal.GEMMByShape)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,24 @@ type Options struct {
 	// Whole is for launches of whole threadgroups of whole simdgroups alone: all lanes
 	// are there, which spares a function that sees other lanes most of its mask.
 	Whole bool
+	// Tensor says how products of matrices are made. Where the function looks at a
+	// lane's elements they have the software device's bits.
+	Tensor Tensor
 }
+
+// Tensor is how products of simdgroup matrices are made. On tensor cores a product
+// of halves or bfloats is exact before it is summed, and a product of floats not
+// finite where a factor is 2^127 or more.
+type Tensor int
+
+const (
+	NoTensor    Tensor = iota // by fma, with the software device's bits
+	TensorFloat               // tensor cores (capability 8.0 and later); products of floats off by 2^-20 of themselves at most
+	TensorPairs               // likewise, by pairsError, in half the time
+)
+
+// pairsError is the error of a product of floats that are two bfloats each.
+const pairsError = 1.0 / (1 << 16)
 
 // maxInline is the most bytes of an object that goes by value.
 const maxInline = 256
@@ -73,6 +90,7 @@ func inlined(p ir.Param) bool {
 func Emit(f *ir.Func, o Options) (*Source, error) {
 	e := &emitter{f: f, o: o, u: pass.Analyze(f), text: make([]string, len(f.Types)), defs: definitions(f.Body, map[ir.Value]*ir.Instr{})}
 	e.flow = planFlow(f, e.u)
+	e.tensor = planTensor(f, o.Tensor)
 	s := &Source{Func: f, Entry: entryName(f.Name), Inline: make([]int, len(f.Params))}
 	for k, p := range f.Params {
 		if o.Inline && inlined(p) {
@@ -91,6 +109,9 @@ func Emit(f *ir.Func, o Options) (*Source, error) {
 	out.WriteString(baseText)
 	if e.simd {
 		out.WriteString(simdText)
+		if e.tensor.on {
+			out.WriteString(tensorText)
+		}
 	}
 	if e.libm {
 		out.WriteString(libmText)
@@ -148,6 +169,7 @@ type emitter struct {
 	o      Options
 	u      *pass.Uniformity
 	flow   *flow
+	tensor tensor
 	out    strings.Builder
 	indent int
 	text   []string // by value: its expression, a name or a literal

@@ -11,6 +11,7 @@ func (e *emitter) region(r *ir.Region) {
 		if e.err != nil {
 			return
 		}
+		e.before(i)
 		if i.Op != ir.Const {
 			e.position(i.Pos)
 		}

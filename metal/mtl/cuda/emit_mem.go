@@ -242,37 +242,62 @@ func (e *emitter) atomic(i *ir.Instr) {
 
 // sgPlace is the address of a lane's element of a matrix in memory. args are
 // pointer, stride, column, row, transpose.
-func (e *emitter) sgPlace(m *ir.Mem, args []ir.Value, elem int) string {
-	return fmt.Sprintf("sg_at(%s, (s64)%s, (s64)%s, (s64)%s, %s, %d, %d)", e.v(args[0]), e.v(args[1]), e.v(args[2]), e.v(args[3]), e.v(args[4]), elem, m.Elem.Size())
+func (e *emitter) sgPlace(m *ir.Mem, args []ir.Value, elem int, flag string) string {
+	name := "sg_at"
+	if e.tensor.on {
+		name = "tc_at"
+	}
+	return fmt.Sprintf("%s(%s, (s64)%s, (s64)%s, (s64)%s, %s, %d, %d)", name, e.v(args[0]), e.v(args[1]), e.v(args[2]), e.v(args[3]), flag, elem, m.Elem.Size())
 }
 
 func (e *emitter) sgLoad(i *ir.Instr) {
 	e.simd = true
-	var parts []string
-	for k := range 2 {
-		at := e.sgPlace(i.Mem, i.Args, k)
-		switch i.Mem.Elem {
-		case ir.F16:
-			parts = append(parts, "h2f(*(const u16*)"+at+")")
-		case ir.BF16:
-			parts = append(parts, "b2f(*(const u16*)"+at+")")
-		default:
-			parts = append(parts, "bits(*(const u32*)"+at+")")
+	x := i.Res[0]
+	flag, pair := e.v(i.Args[4]), false
+	if e.tensor.on {
+		e.tensor.turned[x] = e.tensor.only(x, 1)
+		flag, pair = e.tensorPlace(i.Mem, i.Args, e.tensor.turned[x])
+	}
+	var words [2]string
+	switch size := i.Mem.Elem.Size(); {
+	case pair:
+		name := e.fresh("l")
+		t := accessType(2 * size)
+		e.line("const %s %s = *(const %s*)%s;", t, name, t, e.sgPlace(i.Mem, i.Args, 0, flag))
+		words = [2]string{name + ".x", name + ".y"}
+		if size == 2 {
+			words = [2]string{"(u16)" + name, "(u16)(" + name + " >> 16)"}
+		}
+	default:
+		for k := range words {
+			words[k] = fmt.Sprintf("*(const %s*)%s", accessType(size), e.sgPlace(i.Mem, i.Args, k, flag))
 		}
 	}
-	e.define(i, "sgmat{%s, %s}", parts[0], parts[1])
+	convert := map[ir.Type]string{ir.F16: "h2f", ir.BF16: "b2f", ir.F32: "bits"}[i.Mem.Elem]
+	e.define(i, "sgmat{%s(%s), %s(%s)}", convert, words[0], convert, words[1])
+	if e.tensor.on {
+		e.loaded(x)
+	}
 }
 
 func (e *emitter) sgStore(i *ir.Instr) {
 	e.simd = true
+	flag, pair := e.v(i.Args[5]), false
+	if e.tensor.on {
+		flag, pair = e.tensorPlace(i.Mem, i.Args[1:], false)
+	}
+	v := e.v(i.Args[0])
+	if pair && i.Mem.Elem == ir.F32 {
+		e.line("*(uint2*)%s = make_uint2(bits(%s.x), bits(%s.y));", e.sgPlace(i.Mem, i.Args[1:], 0, flag), v, v)
+		return
+	}
 	for k, name := range []string{"x", "y"} {
-		v := e.v(i.Args[0]) + "." + name
-		at := e.sgPlace(i.Mem, i.Args[1:], k)
+		at := e.sgPlace(i.Mem, i.Args[1:], k, flag)
 		switch t := i.Mem.Elem; t {
 		case ir.F32:
-			e.line("*(u32*)%s = bits(%s);", at, v)
+			e.line("*(u32*)%s = bits(%s.%s);", at, v, name)
 		default:
-			e.line("*(u16*)%s = %s;", at, rounded(t, v))
+			e.line("*(u16*)%s = %s;", at, rounded(t, v+"."+name))
 		}
 	}
 }

@@ -59,8 +59,16 @@ func (e *emitter) collective(i *ir.Instr) {
 	case ir.SgFill:
 		e.define(i, "sg_fill(%s)", e.float(i.Args[0]))
 	case ir.SgDiag:
-		e.define(i, "sg_diag(%s)", e.float(i.Args[0]))
+		name := "sg_diag"
+		if e.tensor.on {
+			name = "tc_diag"
+		}
+		e.define(i, "%s(%s)", name, e.float(i.Args[0]))
 	case ir.SgMMA:
+		if e.tensor.on {
+			e.product(i)
+			return
+		}
 		expr := fmt.Sprintf("sg_mma(%s, %s, %s, %s)", e.mask, arg(0), arg(1), arg(2))
 		switch e.typ(i.Res[0]) {
 		case ir.SgF16:

@@ -15,6 +15,7 @@ import (
 type Library struct {
 	device   *Device
 	lib      *frontend.Library
+	tensor   Tensor
 	released atomic.Bool
 }
 
@@ -28,7 +29,7 @@ func (d *Device) Compile(ctx context.Context, source mtl.Source) (mtl.Library, e
 	if err != nil {
 		return nil, err
 	}
-	return &Library{device: d, lib: lib}, nil
+	return &Library{device: d, lib: lib, tensor: d.tensor(source.ProductError)}, nil
 }
 
 // Kernels implements [mtl.Library].
@@ -50,7 +51,7 @@ func (l *Library) Pipeline(kernel string, constants map[string]any) (mtl.Pipelin
 	if err != nil {
 		return nil, err
 	}
-	p, err := l.device.newPipeline(f)
+	p, err := l.device.newPipeline(f, l.tensor)
 	if err != nil {
 		return nil, fmt.Errorf("metal: pipeline: %w", err)
 	}

@@ -16,6 +16,7 @@ type Pipeline struct {
 	kernel  *Kernel // takes small constants by value, and whole simdgroups alone
 	args    []mtl.Argument
 	threads int
+	tensor  Tensor
 
 	// others are those that take what it doesn't; made when it is asked for.
 	othersMu sync.Mutex
@@ -28,12 +29,12 @@ type Pipeline struct {
 
 // newPipeline makes machine code of a specialised kernel, or takes it out of the
 // cache, and loads it.
-func (d *Device) newPipeline(f *ir.Func) (*Pipeline, error) {
+func (d *Device) newPipeline(f *ir.Func, tensor Tensor) (*Pipeline, error) {
 	args, err := frontend.Arguments(f, d.limits.MaxBuffers)
 	if err != nil {
 		return nil, err
 	}
-	src, err := Emit(f, options(true, true))
+	src, err := Emit(f, options(true, true, tensor))
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (d *Device) newPipeline(f *ir.Func) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pipeline{device: d, kernel: k, args: args, threads: min(k.MaxThreads, d.limits.MaxThreadsPerThreadgroup)}
+	p := &Pipeline{device: d, kernel: k, args: args, tensor: tensor, threads: min(k.MaxThreads, d.limits.MaxThreadsPerThreadgroup)}
 	if f.MaxThreads > 0 {
 		p.threads = min(p.threads, f.MaxThreads)
 	}
@@ -61,8 +62,8 @@ func (d *Device) load(src *Source) (*Kernel, error) {
 }
 
 // options are those of a pipeline's kernels.
-func options(inline, whole bool) Options {
-	return Options{Poll: true, Inline: inline, Whole: whole}
+func options(inline, whole bool, tensor Tensor) Options {
+	return Options{Poll: true, Inline: inline, Whole: whole, Tensor: tensor}
 }
 
 // taking is the kernel that takes a dispatch's bindings and threadgroups.
@@ -82,7 +83,7 @@ func (p *Pipeline) taking(d *mtl.Dispatch) (*Kernel, error) {
 	if inline && whole == src.Whole {
 		return p.kernel, nil
 	}
-	o := options(inline, whole)
+	o := options(inline, whole, p.tensor)
 	p.othersMu.Lock()
 	defer p.othersMu.Unlock()
 	if k := p.others[o]; k != nil {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -58,7 +59,11 @@ func sources(t *testing.T) map[string]*cuda.Source {
 		args, err := frontend.Arguments(f, 31)
 		require.NoError(t, err, name)
 		require.Len(t, args, len(f.Params), name)
-		s, err := cuda.Emit(f, cuda.Options{Poll: true, Inline: true})
+		tensor := cuda.TensorFloat
+		if strings.HasSuffix(e.Kernel, "_gemm") {
+			tensor = cuda.TensorPairs
+		}
+		s, err := cuda.Emit(f, cuda.Options{Poll: true, Inline: true, Whole: true, Tensor: tensor})
 		require.NoError(t, err, name)
 		all[name] = s
 	}
