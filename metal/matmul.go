@@ -37,28 +37,24 @@ const (
 	multiRows = 2 // outputs of a threadgroup
 )
 
-// singleRows is the outputs of a threadgroup of the single tier, and the columns that
-// a simdgroup takes at a time.
-var singleRows = map[gguf.Type]struct{ rows, columns int }{
-	gguf.F32: {2, 256}, gguf.F16: {2, 256}, gguf.BF16: {2, 256},
-	gguf.Q4_0: {4, 512}, gguf.Q4_1: {4, 512}, gguf.Q5_0: {4, 512}, gguf.Q5_1: {4, 512}, gguf.Q8_0: {4, 256},
-	gguf.Q4_K: {8, 512}, gguf.Q5_K: {4, 512}, gguf.Q6_K: {4, 512},
+// single is how the single tier cuts products of a type: outputs of a threadgroup, columns
+// that a simdgroup takes at a time, and how many simdgroups fill a large GPU, by what the
+// kernel leaves of its registers.
+var single = map[gguf.Type]struct{ rows, columns, enough int }{
+	gguf.F32: {2, 256, 7200}, gguf.F16: {2, 256, 7200}, gguf.BF16: {2, 256, 7200},
+	gguf.Q4_0: {4, 512, 2700}, gguf.Q4_1: {4, 512, 2700}, gguf.Q5_0: {4, 512, 2700}, gguf.Q5_1: {4, 512, 2700}, gguf.Q8_0: {4, 256, 3600},
+	gguf.Q4_K: {8, 512, 2300}, gguf.Q5_K: {4, 512, 2700}, gguf.Q6_K: {4, 512, 3600},
 }
 
-// singleGrid is the threadgroups of the single tier, and the simdgroups that share the
+// SingleGrid is the threadgroups of the single tier, and the simdgroups that share the
 // columns of a threadgroup's rows: one where there are rows enough to fill a large
-// GPU, up to eight while each still has some columns.
-func singleGrid(t gguf.Type, inDim, outDim int) (groups, simdgroups int) {
-	const enough = 4800 // simdgroups of all
-	one := singleRows[t]
-	groups, simdgroups = ceil(outDim, one.rows), 1
-	if outDim < one.rows {
+// GPU, up to eight while each takes columns more than once.
+func SingleGrid(t gguf.Type, inDim, outDim int) (groups, simdgroups int) {
+	one := single[t]
+	if groups = ceil(outDim, one.rows); outDim < one.rows {
 		groups = outDim
 	}
-	for simdgroups < 8 && groups*simdgroups*2 <= enough && inDim >= one.columns*simdgroups*3 {
-		simdgroups *= 2
-	}
-	return groups, simdgroups
+	return groups, max(1, min(8, one.enough/groups, 2*inDim/(3*one.columns)))
 }
 
 // mulMats is the entries by type and tier.
@@ -175,7 +171,7 @@ func (b *Backend) multiply(n *graph.Node, w *graph.Weight, x graph.Operand, bias
 	case tierMulti:
 		g.Groups = mtl.Size{X: ceil(outDim, multiRows)}
 	default:
-		groups, simdgroups := singleGrid(w.Type, inDim, outDim)
+		groups, simdgroups := SingleGrid(w.Type, inDim, outDim)
 		g.Groups, g.Threads = mtl.Size{X: groups}, mtl.Size{X: 32 * simdgroups}
 	}
 	return b.launch(entries[tier], n, bind, g)

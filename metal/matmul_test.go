@@ -153,6 +153,8 @@ func testProducts(t *testing.T, b *metal.Backend, launched *[]*metal.Entry) {
 			{"single", 0, 9, 1, true}, // the second simdgroup has one row
 			{"single", 3, 13, 1, false},
 			{"single", 5, 8, 1, true},
+			{"single", 24, 3, 1, true}, // fewer rows than a threadgroup has
+			{"single", 31, 11, 1, true},
 			{"multi", 0, 1, 2, true},
 			{"multi", 3, 7, 5, false},
 			{"multi", 5, 6, 8, true},
@@ -165,7 +167,7 @@ func testProducts(t *testing.T, b *metal.Backend, launched *[]*metal.Entry) {
 		for i, s := range shapes {
 			in := max(s.in, 1) * typ.BlockSize()
 			if typ.BlockSize() == 1 {
-				in = []int{1, 127, 260, 257, 7, 132, 67, 13, 31, 48, 20}[i] // primes, and multiples of 4 that are no step
+				in = []int{1, 127, 260, 257, 1668, 903, 7, 132, 67, 13, 31, 48, 20}[i] // primes, and multiples of 4 that are no step
 			}
 			what := fmt.Sprintf("%v %s [%d, %d] x %d", typ, s.tier, in, s.out, s.tokens)
 			w := matrix(t, typ, in, s.out, uint64(i))
@@ -260,6 +262,23 @@ func testTiers(t *testing.T, with *metal.Backend, launchedWith *[]*metal.Entry) 
 			require.NoError(t, err)
 			require.InDeltaSlice(t, want, got, 1e-3)
 		}
+	}
+}
+
+// The rows of each threadgroup are as many as the kernel has, and few of them share
+// their columns between more simdgroups.
+func TestSingleGrid(t *testing.T) {
+	for _, c := range []struct {
+		typ                     gguf.Type
+		in, out, groups, shared int
+	}{
+		{gguf.Q4_0, 3584, 152064, 38016, 1}, {gguf.Q4_0, 3584, 18944, 4736, 1}, {gguf.Q4_0, 18944, 3584, 896, 3}, {gguf.Q4_0, 896, 896, 224, 1},
+		{gguf.Q4_0, 18944, 5, 2, 8}, {gguf.Q4_0, 18944, 4, 1, 8}, {gguf.Q4_0, 18944, 3, 3, 8}, {gguf.Q4_0, 32, 1, 1, 1},
+		{gguf.Q4_K, 18944, 3584, 448, 5}, {gguf.Q4_K, 256, 9, 2, 1}, {gguf.Q4_K, 256, 7, 7, 1},
+		{gguf.F16, 18944, 3584, 1792, 4}, {gguf.F16, 1, 1, 1, 1}, {gguf.F32, 768, 3, 2, 2},
+	} {
+		groups, shared := metal.SingleGrid(c.typ, c.in, c.out)
+		require.Equal(t, []int{c.groups, c.shared}, []int{groups, shared}, "%v %d x %d", c.typ, c.out, c.in)
 	}
 }
 

@@ -4,19 +4,25 @@ import (
 	"context"
 	"encoding/binary"
 	"flag"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"regexp"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"minfer/engine/gguf"
+	"minfer/metal"
 	"minfer/metal/kernels"
 	"minfer/metal/mtl"
 	"minfer/metal/mtl/cuda"
 )
+
+var sweepPath = flag.String("sweep", "", "file of kernels v_TYPE_rROWS_ANYTHING, of ROWS rows to a threadgroup, that TestGPUBandwidth times instead of the backend's, with one to eight simdgroups to a threadgroup")
 
 // readKernel sums words, so that the memory is read and the result depends on it.
 const readKernel = `#include <metal_stdlib>
@@ -117,34 +123,64 @@ func TestGPUBandwidth(t *testing.T) {
 		}
 	})
 	t.Logf("a launch that does nothing: %.2f us each of 100", empty.Seconds()*1e4)
-	text, err := fs.ReadFile(kernels.FS, "mul_mat.metal")
-	require.NoError(t, err)
-	lib := compile("mul_mat.metal", string(text))
-	for _, w := range []struct {
-		name          string
-		elems, stride int // of a block
-	}{{"q4_0", 32, 18}, {"q4_1", 32, 20}, {"q5_0", 32, 22}, {"q8_0", 32, 34}, {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210}, {"f16", 1, 2}, {"bf16", 1, 2}, {"f32", 1, 4}} {
-		p := pipeline(lib, fmt.Sprintf("kernel_mul_mat_%s_single", w.name))
-		for _, s := range [][2]int{{18944, 3584}, {3584, 18944}, {152064, 3584}, {3584, 3584}, {4864, 896}, {896, 896}} {
-			rows, k := s[0], s[1]
-			bytes := rows * k / w.elems * w.stride
-			// A whole number of matrices, one after the other.
-			n := min(total/((bytes+255)&^255), 64)
-			if n == 0 {
-				continue
+	// multiply times products with as many matrices as the memory has, one after the other.
+	multiply := func(name, typ string, p *cuda.Pipeline, rows, k, groups, simdgroups int) {
+		w, err := gguf.ParseType(typ)
+		require.NoError(t, err)
+		if k%w.BlockSize() != 0 {
+			return
+		}
+		bytes := rows * w.RowBytes(k)
+		n := min(total/((bytes+255)&^255), 64)
+		if n == 0 {
+			return
+		}
+		took := run(func(cb mtl.CommandBuffer) {
+			for i := range n {
+				require.NoError(t, cb.Dispatch(mtl.Dispatch{Label: "matvec", Pipeline: p, Bindings: []mtl.Binding{
+					{Index: 0, Buffer: weights, Offset: i * ((bytes + 255) &^ 255), Length: bytes}, {Index: 1, Buffer: out, Length: 4 * k},
+					{Index: 2, Buffer: out, Length: 4 * k}, {Index: 3, Buffer: out, Offset: 1 << 20, Length: 4 * rows, Access: mtl.Output}, {Index: 4, Bytes: u32(uint32(k), uint32(rows), 1, 0)},
+				}, Threadgroups: mtl.Size{X: groups, Y: 1, Z: 1}, ThreadsPerThreadgroup: mtl.Size{X: 32 * simdgroups, Y: 1, Z: 1}}))
+				cb.Barrier()
 			}
-			took := run(func(cb mtl.CommandBuffer) {
-				for i := range n {
-					require.NoError(t, cb.Dispatch(mtl.Dispatch{Label: "matvec", Pipeline: p, Bindings: []mtl.Binding{
-						{Index: 0, Buffer: weights, Offset: i * ((bytes + 255) &^ 255), Length: bytes}, {Index: 1, Buffer: out, Length: 4 * k},
-						{Index: 2, Buffer: out, Length: 4 * k}, {Index: 3, Buffer: out, Offset: 1 << 20, Length: 4 * rows, Access: mtl.Output}, {Index: 4, Bytes: u32(uint32(k), uint32(rows), 1, 0)},
-					}, Threadgroups: mtl.Size{X: (rows + 7) / 8, Y: 1, Z: 1}, ThreadsPerThreadgroup: mtl.Size{X: 64, Y: 1, Z: 1}}))
-					cb.Barrier()
+		})
+		rate := float64(n*bytes) / took.Seconds()
+		t.Logf("%-5s %6dx%-5d %3d matrices of %6.1f MB, %d simdgroups: %8.2f us each, %.2f TB/s, %2.0f %% of the read (%d registers, %d bytes local)",
+			name, rows, k, n, float64(bytes)/1e6, simdgroups, took.Seconds()*1e6/float64(n), rate/1e12, 100*rate/best, p.Registers(), p.LocalBytes())
+	}
+	shapes := [][2]int{{18944, 3584}, {3584, 18944}, {152064, 3584}, {37888, 3584}, {3584, 3584}, {4864, 896}, {896, 4864}, {896, 896}}
+	if *sweepPath != "" {
+		text, err := os.ReadFile(*sweepPath)
+		require.NoError(t, err)
+		lib := compile("sweep.metal", string(text))
+		names := lib.Kernels()
+		pipelines := make([]*cuda.Pipeline, len(names))
+		var wait sync.WaitGroup
+		for i, name := range names {
+			wait.Go(func() { pipelines[i] = pipeline(lib, name) })
+		}
+		wait.Wait()
+		for i, name := range names {
+			m := regexp.MustCompile(`^v_(.*)_r(\d+)_`).FindStringSubmatch(name)
+			require.NotNil(t, m, name)
+			perGroup, err := strconv.Atoi(m[2])
+			require.NoError(t, err)
+			for _, s := range shapes {
+				for _, simdgroups := range []int{1, 2, 4, 8} {
+					multiply(name, m[1], pipelines[i], s[0], s[1], (s[0]+perGroup-1)/perGroup, simdgroups)
 				}
-			})
-			rate := float64(n*bytes) / took.Seconds()
-			t.Logf("%-5s %6dx%-5d %3d matrices of %6.1f MB: %8.2f us each, %.2f TB/s, %2.0f %% of the read (%d registers, %d bytes local)",
-				w.name, rows, k, n, float64(bytes)/1e6, took.Seconds()*1e6/float64(n), rate/1e12, 100*rate/best, p.Registers(), p.LocalBytes())
+			}
+		}
+		return
+	}
+	text, err := fs.ReadFile(kernels.FS, "mul_mv.metal")
+	require.NoError(t, err)
+	lib := compile("mul_mv.metal", string(text))
+	for _, typ := range []gguf.Type{gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.F16, gguf.BF16, gguf.F32} {
+		p := pipeline(lib, metal.Lookup("mul_mat", typ.String(), "single").Kernel)
+		for _, s := range shapes {
+			groups, simdgroups := metal.SingleGrid(typ, s[1], s[0])
+			multiply(typ.String(), typ.String(), p, s[0], s[1], groups, simdgroups)
 		}
 	}
 }
