@@ -143,7 +143,7 @@ func list(tier suites.Tier) []metalcase.Case {
 		}
 		cases = append(cases, &metalcase.MulMat{Type: t, M: 66, N: 33, K: k}, &metalcase.MulMat{Type: t, M: 127, N: 33, K: k},
 			&metalcase.MulMat{Type: t, M: 64, N: 63, K: k}, &metalcase.MulMat{Type: t, M: 64, N: 32, K: k, Bias: true},
-			&metalcase.MulMat{Type: t, M: 64, N: 64, K: k}, &metalcase.MulMat{Type: t, M: 66, N: 65, K: k})
+			&metalcase.MulMat{Type: t, M: 128, N: 64, K: k}, &metalcase.MulMat{Type: t, M: 64, N: 128, K: k}, &metalcase.MulMat{Type: t, M: 66, N: 65, K: k})
 	}
 	// What no covering row has room for: outputs and tokens beyond any one batch of
 	// threadgroups, with short sums; packed rows one block past the short way of single.
