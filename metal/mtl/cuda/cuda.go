@@ -28,8 +28,11 @@
 // [Open] gives a [Device], which is an [mtl.Device] on all of this: pipelines whose
 // machine code is kept on disk, buffers in the GPU's memory that the host reads
 // and writes by copies, and command buffers that run in one stream, in the order
-// that they were recorded in. Simdgroup matrices are chains of FMAs, as on the
-// software device, bit for bit, and not the products of the tensor cores.
+// that they were recorded in. Products of simdgroup matrices are the tensor cores'
+// (emit_tensor.go): each within an error that [Tensor] states and the source's
+// ProductError chooses, 32 bits a sum. With [DeviceOptions].SoftMatrices, and in kernels
+// that look at a lane's elements, they are chains of FMAs, as on the software device,
+// bit for bit.
 //
 // Emit is pure. A Driver and what it makes are bound to one context and may be
 // used from several goroutines, one call at a time; each locks its thread.

@@ -217,7 +217,8 @@ func TestZeros(t *testing.T) {
 	}
 }
 
-// TestGPUProducts holds products on tensor cores against exact ones.
+// TestGPUProducts holds products on tensor cores against exact ones. An H200 was off
+// by 2e-7, 7e-7 and 8e-6.
 func TestGPUProducts(t *testing.T) {
 	g := openGPU(t)
 	defer g.d.Close()
@@ -225,7 +226,7 @@ func TestGPUProducts(t *testing.T) {
 	for _, o := range []struct {
 		tensor Tensor
 		most   float64
-	}{{NoTensor, 1e-6}, {TensorFloat, 3e-6}, {TensorPairs, 3e-5}} {
+	}{{NoTensor, 1e-6}, {TensorFloat, 2e-6}, {TensorPairs, 2e-5}} {
 		src, err := Emit(c.f, Options{Tensor: o.tensor})
 		require.NoError(t, err)
 		out, _ := g.run(t, c, src)
