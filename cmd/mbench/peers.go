@@ -53,7 +53,7 @@ usage: mbench peers --llama DIR [--model FILE]... [flags]
 
 // peersCommand is the command `mbench peers`.
 func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error) {
-	var llama, variant, cache, format, folder string
+	var llama, variant, cache, format, folder, where string
 	var paths []string
 	var show, check bool
 	o := peers.Options{}
@@ -61,6 +61,7 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	set.StringVar(&llama, "llama", "", "directory of llama.cpp's shared libraries (also MINFER_LLAMA_LIB)")
 	set.StringVar(&variant, "llama-variant", "", "which libggml-cpu of that directory; without it the one that llama.cpp would choose for this processor")
 	set.StringArrayVar(&paths, "model", nil, "GGUF file, also several times; the embedded model without it")
+	set.StringVar(&where, "device", "cpu", "cpu, or cuda for an NVIDIA GPU, where llama.cpp has libggml-cuda.so and logits are near, not equal")
 	set.StringVar(&cache, "cache-type", "f16", "KV cache type: f16 or f32")
 	set.IntSliceVar(&o.Threads, "threads", []int{0}, "threads of both; 0 is one per core")
 	set.IntSliceVar(&o.Prompts, "pp", []int{128}, "tokens of a prefill; 0 for none")
@@ -78,6 +79,9 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	}
 	if !slices.Contains([]string{"table", "markdown", "json"}, format) {
 		return 0, fmt.Errorf("unknown format %q: want table, markdown or json", format)
+	}
+	if where != "cpu" && where != "cuda" {
+		return 0, fmt.Errorf("--device %q: want cpu or cuda", where)
 	}
 	if show {
 		records, err := readPeers(folder)
@@ -146,6 +150,9 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	lib, err := llamacpp.Open(llama, variant)
 	if err != nil {
 		return 0, err
+	}
+	if where != "cpu" {
+		return peersGPU(ctx, s, args, where, levers, lib, o, paths, folder, format)
 	}
 	if check {
 		return checkPeers(s, lib, o, paths)
@@ -257,6 +264,9 @@ func checkApart(ctx context.Context, s cli.Streams, llama, variant, cache string
 // peersFile is a record's file in a folder.
 func peersFile(folder string, rec *peers.Record) string {
 	name := strings.TrimSuffix(strings.TrimPrefix(rec.Model, "synth-"), ".gguf")
+	if rec.Threads == 0 {
+		return filepath.Join(folder, fmt.Sprintf("peers-%s-%s.json", name, rec.Variant))
+	}
 	return filepath.Join(folder, fmt.Sprintf("peers-%s-%dt-%s.json", name, rec.Threads, rec.Variant))
 }
 
@@ -326,7 +336,11 @@ func bestVariant() string {
 }
 
 func peersTable(w io.Writer, rec *peers.Record) error {
-	fmt.Fprintf(w, "%s, %d bytes of weights a token, KV %s, %d threads\n%s; %s\n%s\n", rec.Model, rec.Weights, rec.KV, rec.Threads,
+	on := fmt.Sprintf("%d threads", rec.Threads)
+	if rec.Threads == 0 {
+		on = "a GPU"
+	}
+	fmt.Fprintf(w, "%s, %d bytes of weights a token, KV %s, %s\n%s; %s\n%s\n", rec.Model, rec.Weights, rec.KV, on,
 		rec.Provenance.Host, rec.Provenance.Device, rec.Provenance.Oracle)
 	table := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off))
 	table.Header("test", "side", "tokens/s", "spread", "of best llama.cpp", "of the limit", "n")
@@ -347,7 +361,7 @@ func peersTable(w io.Writer, rec *peers.Record) error {
 		read, adds = max(read, r.ReadRate), max(adds, r.AddRate)
 	}
 	if read > 0 {
-		fmt.Fprintf(w, "a plain read loop with the same threads reads %.1f GB/s: the limit of decode\n", read/1e9)
+		fmt.Fprintf(w, "a plain read loop with %s reads %.1f GB/s: the limit of decode\n", strings.Replace(on, fmt.Sprint(rec.Threads), "the same", 1), read/1e9)
 	}
 	if adds > 0 {
 		fmt.Fprintf(w, "a plain loop with the same threads makes %.0f G multiply-adds/s: the limit of prefill\n", adds/1e9)

@@ -12,7 +12,9 @@ import (
 
 // modelParams is llama_model_params, 80 bytes, passed and returned by value.
 type modelParams struct {
-	_             [72]byte
+	_             [16]byte
+	nGPULayers    int32 // 16, -1 by default: all
+	_             [52]byte
 	vocabOnly     uint8 // 72
 	_             uint8
 	useExtraBufts uint8 // 74

@@ -13,6 +13,7 @@ var errClosed = errors.New("llama.cpp: used after Close")
 type ModelOptions struct {
 	VocabOnly bool // tokenizer only, no weights
 	Repack    bool // llama.cpp's own default: weights repacked for speed, other bits than docs/numerics.md
+	GPULayers int  // layers on the GPU whose backend was loaded (Lib.LoadBackend); the zero value is none
 }
 
 // A Model is a loaded model file. Close comes after its last use; the other
@@ -42,6 +43,7 @@ func (l *Lib) LoadModel(path string, o ModelOptions) (*Model, error) {
 	p := l.fn.LlamaModelDefaultParams()
 	p.vocabOnly = cbool(o.VocabOnly)
 	p.useExtraBufts = cbool(o.Repack)
+	p.nGPULayers = int32(o.GPULayers)
 	l.log.clear()
 	ptr := l.fn.LlamaModelLoadFromFile(path, p)
 	if ptr == nil {

@@ -146,6 +146,9 @@ func (p *process) find() ([]string, error) {
 			return plain, nil
 		}
 		named, err := filepath.Glob(filepath.Join(p.dir, stem+".v*.so"))
+		if err == nil && len(named) == 0 {
+			named, err = filepath.Glob(filepath.Join(p.dir, stem+".*.v*.so")) // libllama.cuda.v0.4.0.so
+		}
 		if err != nil || len(named) != 1 {
 			return "", fmt.Errorf("no %s.so and %d files %s.v*.so in %s: want one", stem, len(named), stem, p.dir)
 		}
@@ -186,6 +189,23 @@ func (p *process) checkLayouts() error {
 		if got := p.fn.GGMLGetTypeTraits(t.typ); got == nil || got.blockSize != t.block || got.typeSize != t.size {
 			return fmt.Errorf("ggml_type_traits of %s: type %d is not %d bytes for %d elements: another layout", p.dir, t.typ, t.size, t.block)
 		}
+	}
+	return nil
+}
+
+// LoadBackend loads one more backend of the directory, "cuda" for libggml-cuda.so.
+// Models put layers there that say so (ModelOptions.GPULayers).
+func (l *Lib) LoadBackend(name string) error {
+	if name == "" || strings.ContainsAny(name, "/\x00") {
+		return fmt.Errorf("llama.cpp: backend %q: want a name such as cuda", name)
+	}
+	file := filepath.Join(l.dir, "libggml-"+name+".so")
+	if _, err := os.Stat(file); err != nil {
+		return fmt.Errorf("llama.cpp: backend %s: %w", name, err)
+	}
+	l.log.clear()
+	if l.fn.GGMLBackendLoad(file) == nil {
+		return l.log.wrap(fmt.Errorf("llama.cpp: ggml refuses %s", file))
 	}
 	return nil
 }

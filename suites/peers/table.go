@@ -34,7 +34,11 @@ func Markdown(records []*Record) string {
 			if how != "" {
 				how = " (" + how + ")"
 			}
-			fmt.Fprintf(&b, "| %s | %d | %s | %s | %.1f | %.1f%s | %.2f | %s |\n", name, rec.Threads, rec.Variant, r.Test, r.Rate, best.Rate, how, r.VsLlama, r.Limit())
+			threads := fmt.Sprint(rec.Threads)
+			if rec.Threads == 0 {
+				threads = "GPU"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %.1f | %.1f%s | %.2f | %s |\n", name, threads, rec.Variant, r.Test, r.Rate, best.Rate, how, r.VsLlama, r.Limit())
 		}
 	}
 	return b.String()

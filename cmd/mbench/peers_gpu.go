@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"minfer/cmd/internal/cli"
+	"minfer/engine/gguf"
+	"minfer/engine/graph"
+	"minfer/engine/lever"
+	"minfer/engine/model"
+	"minfer/harness"
+	"minfer/metal"
+	"minfer/refs/llamacpp"
+	"minfer/suites"
+	"minfer/suites/limits"
+	"minfer/suites/peers"
+)
+
+const (
+	// gpuLayers is more than any model has.
+	gpuLayers = 99
+	// gpuRead is the memory that the rate of reads is measured over, many times what the
+	// caches of a GPU hold, and gpuTime what a round of that takes at the least.
+	gpuRead = 1 << 30
+	gpuTime = 2 * time.Millisecond
+)
+
+// peersGPU is peersCommand on a GPU: llama.cpp's backend of the device's name beside
+// this engine's device.
+func peersGPU(ctx context.Context, s cli.Streams, args []string, device string, levers lever.Levers, lib *llamacpp.Lib, o peers.Options, paths []string, folder, format string) (int, error) {
+	if err := lib.LoadBackend(device); err != nil {
+		return 0, err
+	}
+	levers.CacheType = o.KVType.String()
+	dev, err := cli.Device(device, cli.DeviceOptions{Levers: levers})
+	if err != nil {
+		return 0, err
+	}
+	if dev.Open == nil {
+		return 0, errors.New("--device cuda: GPUs are kept out by MINFER_DISABLE_MPS")
+	}
+	var records []*peers.Record
+	code := harness.ExitHeld
+	for _, o.Path = range paths {
+		rec, err := peerOnGPU(ctx, lib, dev, levers, o)
+		if err != nil {
+			return 0, errors.Join(err, writePeers(s.Stdout, format, records))
+		}
+		rec.Model = filepath.Base(o.Path)
+		rec.Provenance = cli.Provenance(s, "mbench", append([]string{"peers"}, args...), dev.Describe())
+		rec.Provenance.Oracle = cli.Describe(lib) + ", ggml-" + device
+		rec.Variant = device
+		records = append(records, rec)
+		if folder != "" {
+			if err := writeTo(s.Stdout, peersFile(folder, rec), func(w io.Writer) error { return writePeers(w, "json", []*peers.Record{rec}) }); err != nil {
+				return 0, err
+			}
+		}
+		if !rec.Agree {
+			fmt.Fprintf(s.Stderr, "mbench: %s: the logits are not near those of llama.cpp: NMSE %.2g: the rates do not count\n", rec.Model, float64(rec.Check.NMSE))
+			code = harness.ExitFailed
+		}
+	}
+	return code, writePeers(s.Stdout, format, records)
+}
+
+// peerOnGPU measures one file.
+func peerOnGPU(ctx context.Context, lib *llamacpp.Lib, dev suites.Device, levers lever.Levers, o peers.Options) (*peers.Record, error) {
+	env := &suites.Env{Device: dev}
+	defer env.Close()
+	backends, err := env.Backends(1, metal.Options{Levers: levers})
+	if err != nil {
+		return nil, err
+	}
+	b, ok := backends[0].(*metal.Backend)
+	if !ok {
+		return nil, fmt.Errorf("device %s has no GPU", dev.Describe())
+	}
+	read, _, err := limits.Device(ctx, b.Device(), gpuRead, gpuTime)
+	if err != nil {
+		return nil, err
+	}
+	return peers.RunGPU(ctx, lib, peers.GPUOptions{Options: o, Read: read, Layers: gpuLayers, Hold: func(m *model.Model) (graph.Backend, gguf.Type, error) {
+		kv, err := hold(m, b, levers)
+		return b, kv, err
+	}})
+}
