@@ -23,8 +23,7 @@ type pool struct {
 	part []part // of each thread
 
 	epoch   atomic.Uint64 // raised once a job
-	pending atomic.Int32  // workers that have not finished the job
-	waiting atomic.Bool   // the caller sleeps on done
+	pending atomic.Int32  // workers that have not finished the job, and the caller until it sleeps on done
 	done    chan struct{}
 	closing bool
 }
@@ -92,7 +91,7 @@ func (p *pool) start(fn func(thread, chunk int)) {
 
 // signal starts the workers on the job at hand.
 func (p *pool) signal() {
-	p.pending.Store(int32(len(p.workers)))
+	p.pending.Store(int32(len(p.workers)) + 1)
 	p.epoch.Add(1)
 	for _, w := range p.workers {
 		if w.asleep.CompareAndSwap(true, false) {
@@ -115,20 +114,18 @@ func (p *pool) work(thread int) {
 	}
 }
 
-// wait returns when no worker has a part of the job left.
+// wait returns when no worker has a part of the job left. One count decides who
+// ends the job: a worker brings it to zero only after the caller gave up its own
+// share and sleeps, so that no worker can wake the caller of a later job.
 func (p *pool) wait() {
 	for range p.spin {
-		if p.pending.Load() == 0 {
+		if p.pending.Load() == 1 {
 			return
 		}
 	}
-	p.waiting.Store(true)
-	// Whoever clears the flag decides: the caller, and goes on, or the last
-	// worker, and sends.
-	if p.pending.Load() == 0 && p.waiting.CompareAndSwap(true, false) {
-		return
+	if p.pending.Add(-1) > 0 {
+		<-p.done
 	}
-	<-p.done
 }
 
 // serve is a worker's life: wait for the next epoch, work, report.
@@ -139,7 +136,7 @@ func (p *pool) serve(w *worker, thread int) {
 			return
 		}
 		p.work(thread)
-		if p.pending.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
+		if p.pending.Add(-1) == 0 {
 			p.done <- struct{}{}
 		}
 	}
@@ -147,16 +144,23 @@ func (p *pool) serve(w *worker, thread int) {
 
 // await returns once the epoch is past last.
 func (p *pool) await(w *worker, last uint64) {
-	for range p.spin {
+	for {
+		for range p.spin {
+			if p.epoch.Load() != last {
+				return
+			}
+		}
+		w.asleep.Store(true)
+		if p.epoch.Load() != last && w.asleep.CompareAndSwap(true, false) {
+			return
+		}
+		<-w.wake
+		// A slow signal may wake a worker that has found the job by itself, has done
+		// it and sleeps again.
 		if p.epoch.Load() != last {
 			return
 		}
 	}
-	w.asleep.Store(true)
-	if p.epoch.Load() != last && w.asleep.CompareAndSwap(true, false) {
-		return
-	}
-	<-w.wake
 }
 
 // close ends the workers. run works on, on the caller alone.

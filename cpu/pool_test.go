@@ -16,7 +16,7 @@ import (
 func TestPoolHammer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, threads := range []int{1, 2, 3, 8} {
-		for _, spin := range []int{0, 1, 100, spinLimit} {
+		for _, spin := range []int{0, 1, 100, 1 << 10} {
 			p := newPool(threads, spin)
 			var out [64]int
 			var in [64]int
