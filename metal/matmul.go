@@ -38,23 +38,23 @@ const (
 )
 
 // single is how the single tier cuts products of a type: outputs of a threadgroup, columns
-// that a simdgroup takes at a time, and how many simdgroups fill a large GPU, by what the
-// kernel leaves of its registers.
+// that a simdgroup takes at a time, and how many simdgroups to make of few rows, as
+// measured on a large GPU: it depends on how many of the kernel run there at once.
 var single = map[gguf.Type]struct{ rows, columns, enough int }{
 	gguf.F32: {2, 256, 7200}, gguf.F16: {2, 256, 7200}, gguf.BF16: {2, 256, 7200},
-	gguf.Q4_0: {4, 512, 2700}, gguf.Q4_1: {4, 512, 2700}, gguf.Q5_0: {4, 512, 2700}, gguf.Q5_1: {4, 512, 2700}, gguf.Q8_0: {4, 256, 3600},
-	gguf.Q4_K: {8, 512, 2300}, gguf.Q5_K: {4, 512, 2700}, gguf.Q6_K: {4, 512, 3600},
+	gguf.Q4_0: {4, 512, 2700}, gguf.Q4_1: {4, 512, 3600}, gguf.Q5_0: {4, 512, 3600}, gguf.Q5_1: {4, 512, 2700}, gguf.Q8_0: {4, 512, 19000},
+	gguf.Q4_K: {8, 512, 2300}, gguf.Q5_K: {8, 512, 2300}, gguf.Q6_K: {4, 512, 19000},
 }
 
 // SingleGrid is the threadgroups of the single tier, and the simdgroups that share the
 // columns of a threadgroup's rows: one where there are rows enough to fill a large
-// GPU, up to eight while each takes columns more than once.
+// GPU, up to five while each takes columns more than once.
 func SingleGrid(t gguf.Type, inDim, outDim int) (groups, simdgroups int) {
 	one := single[t]
 	if groups = ceil(outDim, one.rows); outDim < one.rows {
 		groups = outDim
 	}
-	return groups, max(1, min(8, one.enough/groups, 2*inDim/(3*one.columns)))
+	return groups, max(1, min(5, one.enough/groups, 2*inDim/(3*one.columns)))
 }
 
 // mulMats is the entries by type and tier.

@@ -390,7 +390,7 @@ inline void plain_single(device const T *w, device const float *x, device const 
     store_rows<2, 32>(sum, bias, y, p, sums, at, sg, sgs, lane);
 }
 
-// Up to 8 simdgroups.
+// Up to 5 simdgroups.
 #define MUL_MV_OF(attributes, name, type, rows, call)                                    \
     attributes kernel void kernel_mul_mat_##name##_single(device const type *w [[buffer(0)]],    \
                                                           device const float *x [[buffer(1)]],   \
@@ -401,7 +401,7 @@ inline void plain_single(device const T *w, device const float *x, device const 
                                                           uint sg [[simdgroup_index_in_threadgroup]],  \
                                                           uint sgs [[simdgroups_per_threadgroup]],     \
                                                           uint lane [[thread_index_in_simdgroup]]) {   \
-        threadgroup float sums[8 * rows];                                                \
+        threadgroup float sums[5 * rows];                                                \
         call(w, x, bias, y, p, sums, group, sg, sgs, lane);                              \
     }
 #define MUL_MV(name, type, rows, call) MUL_MV_OF(, name, type, rows, call)
@@ -414,9 +414,10 @@ MUL_MV(q4_1, block_q4_1, 4, (blocks_single<block_q4_1, 32, true>))
 MUL_MV(q5_0, block_q5_0, 4, (blocks_single<block_q5_0, 64, false>))
 MUL_MV(q5_1, block_q5_1, 4, (blocks_single<block_q5_1, 64, true>))
 MUL_MV(q8_0, block_q8_0, 4, bytes_single)
-// A device whose register file is for that many threads keeps 18 of these simdgroups at
-// once, of 112 registers a lane: the rows of a large matrix are then under way all at
-// the same time.
-MUL_MV_OF([[max_total_threads_per_threadgroup(576)]], q4_k, block_q4_K, 8, (pairs_single<block_q4_K, 4, 32>))
-MUL_MV(q5_k, block_q5_K, 4, (pairs_single<block_q5_K, 2, 64>))
-MUL_MV(q6_k, block_q6_K, 4, sixes_single)
+// A device whose register file is for that many threads has 112 registers a lane: so 18
+// simdgroups of the K types are under way at once, more than the kernels would leave room for.
+#define MUL_MV_K(name, type, rows, call) MUL_MV_OF([[max_total_threads_per_threadgroup(576)]], name, type, rows, call)
+
+MUL_MV_K(q4_k, block_q4_K, 8, (pairs_single<block_q4_K, 4, 32>))
+MUL_MV_K(q5_k, block_q5_K, 8, (pairs_single<block_q5_K, 4, 64>))
+MUL_MV_K(q6_k, block_q6_K, 4, sixes_single)

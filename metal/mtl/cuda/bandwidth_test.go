@@ -22,7 +22,7 @@ import (
 	"minfer/metal/mtl/cuda"
 )
 
-var sweepPath = flag.String("sweep", "", "file of kernels v_TYPE_rROWS_ANYTHING, of ROWS rows to a threadgroup, that TestGPUBandwidth times instead of the backend's, with one to eight simdgroups to a threadgroup")
+var sweepPath = flag.String("sweep", "", "file of kernels v_TYPE_rROWS_ANYTHING, of ROWS rows to a threadgroup, that TestGPUBandwidth times instead of the backend's, with one to six simdgroups to a threadgroup")
 
 // readKernel sums words, so that the memory is read and the result depends on it.
 const readKernel = `#include <metal_stdlib>
@@ -166,7 +166,7 @@ func TestGPUBandwidth(t *testing.T) {
 			perGroup, err := strconv.Atoi(m[2])
 			require.NoError(t, err)
 			for _, s := range shapes {
-				for _, simdgroups := range []int{1, 2, 4, 8} {
+				for _, simdgroups := range []int{1, 2, 3, 4, 5, 6} {
 					multiply(name, m[1], pipelines[i], s[0], s[1], (s[0]+perGroup-1)/perGroup, simdgroups)
 				}
 			}
