@@ -142,7 +142,9 @@ func (p *pool) serve(w *worker, thread int) {
 	}
 }
 
-// await returns once the epoch is past last.
+// await returns once the epoch is past last. A wake-up alone says nothing: a caller
+// that was held up between raising the epoch and looking for sleepers finds one that
+// has already done the job.
 func (p *pool) await(w *worker, last uint64) {
 	for {
 		for range p.spin {
@@ -154,9 +156,7 @@ func (p *pool) await(w *worker, last uint64) {
 		if p.epoch.Load() != last && w.asleep.CompareAndSwap(true, false) {
 			return
 		}
-		<-w.wake
-		// A slow signal may wake a worker that has found the job by itself, has done
-		// it and sleeps again.
+		<-w.wake // sent by whoever cleared the flag
 		if p.epoch.Load() != last {
 			return
 		}
