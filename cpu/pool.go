@@ -26,6 +26,10 @@ type pool struct {
 	pending atomic.Int32  // workers that have not finished the job, and the caller until it sleeps on done
 	done    chan struct{}
 	closing bool
+
+	// Of tests: called by a worker that has counted itself out, before it does what
+	// follows from the count.
+	late func()
 }
 
 // A part is a thread's chunks.
@@ -136,9 +140,19 @@ func (p *pool) serve(w *worker, thread int) {
 			return
 		}
 		p.work(thread)
-		if p.pending.Add(-1) == 0 {
-			p.done <- struct{}{}
-		}
+		p.report()
+	}
+}
+
+// report is a worker's end of the job. From its count on, the caller may be at a
+// later job: nothing but the count's own value may decide whether to wake it.
+func (p *pool) report() {
+	left := p.pending.Add(-1)
+	if p.late != nil {
+		p.late()
+	}
+	if left == 0 {
+		p.done <- struct{}{}
 	}
 }
 

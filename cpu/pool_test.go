@@ -16,11 +16,18 @@ import (
 func TestPoolHammer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, threads := range []int{1, 2, 3, 8} {
-		for _, spin := range []int{0, 1, 100, 1 << 10} {
+		for _, spin := range []int{0, 1, 100, 1 << 10, spinLimit} {
+			rounds := 400
+			if spin == spinLimit {
+				if threads > 2 {
+					continue // more threads than cores that spin that long take minutes
+				}
+				rounds = 40
+			}
 			p := newPool(threads, spin)
 			var out [64]int
 			var in [64]int
-			for round := range 400 {
+			for round := range rounds {
 				chunks := rng.IntN(len(out) + 1)
 				for i := range in {
 					in[i] = round*1000 + i
@@ -57,6 +64,50 @@ func TestPoolHammer(t *testing.T) {
 			require.Equal(t, 3, n, "a closed pool works on its caller")
 		}
 	}
+}
+
+// A worker that is held up after it counted itself out of a job wakes nobody when it
+// goes on, though the caller sleeps in the next job by then.
+func TestPoolLateWorker(t *testing.T) {
+	counted, goOn := make(chan struct{}), make(chan struct{})
+	// No thread serves the worker: its steps are taken here, one by one.
+	p := &pool{threads: 2, spin: 1, workers: []*worker{{}}, done: make(chan struct{}, 1)}
+	p.late = func() {
+		counted <- struct{}{}
+		<-goOn
+	}
+	p.signal()
+	late := make(chan struct{})
+	go func() {
+		p.report()
+		close(late)
+	}()
+	<-counted
+	p.wait() // the first job is over
+
+	p.signal()
+	over := make(chan struct{})
+	go func() {
+		p.wait()
+		close(over)
+	}()
+	time.Sleep(10 * time.Millisecond) // the caller has looked once and sleeps
+	close(goOn)
+	<-late
+	select {
+	case <-over:
+		t.Fatal("the caller of the second job was woken by the worker of the first")
+	case <-time.After(50 * time.Millisecond):
+	}
+
+	p.late = nil
+	p.report()
+	select {
+	case <-over:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the caller of the second job was not woken by its worker")
+	}
+	require.Empty(t, p.done)
 }
 
 func TestPoolCloses(t *testing.T) {
