@@ -3,25 +3,26 @@ package msl
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 )
 
 // CompileText checks a text that is in no file, as a whole: an error has all
 // diagnostics, those inside of kernels included. include is where it finds files
-// (nil: nowhere), defines are its macros. name is what diagnostics call the text; the
+// (nil: nowhere), defines are its macros, after those of the options. name is what diagnostics call the text; the
 // library's is a path in its place.
 func CompileText(name, text string, include fs.FS, defines map[string]string, o Options) (*Library, error) {
 	name = path.Clean(strings.TrimLeft(name, "/"))
 	if !fs.ValidPath(name) || name == "." {
 		name = "source.metal"
 	}
-	for macro, value := range defines {
-		o.Defines = append(o.Defines, macro+"="+value)
+	o.Defines = slices.Clone(o.Defines) // the caller's
+	for _, macro := range slices.Sorted(maps.Keys(defines)) {
+		o.Defines = append(o.Defines, macro+"="+defines[macro])
 	}
-	sort.Strings(o.Defines)
 	lib, err := Compile(textFS{name, text, include}, name, o)
 	if err == nil {
 		err = lib.Err()

@@ -29,6 +29,20 @@ func TestCompileText(t *testing.T) {
 	}
 }
 
+// The caller's macros stay as they are and in their order, also where their slice has
+// room behind them.
+func TestCompileTextDefines(t *testing.T) {
+	own := append(make([]string, 0, 8), "Z=2", "A=Z")
+	text := "kernel void k(device float (*x)[A * M * L] [[buffer(0)]]) { x[0][0] = 1; }\n"
+	for range 2 {
+		lib, err := CompileText("k.metal", text, nil, map[string]string{"M": "3", "L": "5"}, Options{Defines: own})
+		require.NoError(t, err)
+		require.Equal(t, 4*2*3*5, lib.Kernels()[0].Params[0].ElemSize)
+		require.Equal(t, []string{"Z=2", "A=Z"}, own)
+		require.Equal(t, []string{"", ""}, own[2:4])
+	}
+}
+
 func TestTextFS(t *testing.T) {
 	f := textFS{"dir/a.metal", "abc", nil}
 	data, err := fs.ReadFile(f, "dir/a.metal")
