@@ -15,8 +15,9 @@ import (
 
 // encoded is what one node became.
 type encoded struct {
-	node   graph.Node // as it was; its In is an own copy
-	shapes []graph.Shape
+	node   graph.Node    // as it was; its In is an own copy
+	shapes []graph.Shape // of its inputs, and their types
+	types  []graph.DType
 	in     []graph.Operand
 	out    graph.Operand
 	kv     graph.KV
@@ -39,7 +40,7 @@ func (e *encoded) same(n *graph.Node, in []graph.Operand, out graph.Operand, kv 
 		return false
 	}
 	for k, x := range n.In {
-		if x.Shape != e.shapes[k] {
+		if x.Shape != e.shapes[k] || x.Type != e.types[k] {
 			return false
 		}
 	}
@@ -60,6 +61,7 @@ func (b *Backend) record(n *graph.Node, in []graph.Operand, out graph.Operand, k
 	e.node.In = slices.Clone(n.In)
 	for _, x := range n.In {
 		e.shapes = append(e.shapes, x.Shape)
+		e.types = append(e.types, x.Type)
 	}
 	if kv != nil {
 		e.kv = *kv
@@ -67,11 +69,16 @@ func (b *Backend) record(n *graph.Node, in []graph.Operand, out graph.Operand, k
 	b.recording = e
 }
 
-// recorded keeps it.
+// recorded keeps it. What was encoded with memory that its own encoding has freed
+// again is not kept: nothing would show later that the memory is another's.
 func (b *Backend) recorded(n *graph.Node) {
 	e := b.recording
 	b.recording = nil
 	for _, h := range e.buffers {
+		if h.mem == nil {
+			delete(b.encoded, n)
+			return
+		}
 		e.memory = append(e.memory, h.mem)
 	}
 	if b.encoded == nil || len(b.encoded) >= maxEncoded {
