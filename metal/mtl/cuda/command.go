@@ -300,6 +300,9 @@ func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 	case <-ctx.Done():
 		return fail(ctx.Err(), nil)
 	}
+	if err := d.alive(); err != nil { // closed meanwhile
+		return fail(err, nil)
+	}
 	repeated := cb.unfollow()
 	work := cb.work
 	if repeated != nil {
@@ -310,6 +313,9 @@ func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 	}
 	timing, reached, err := cb.run(ctx, repeated)
 	if err != nil {
+		if repeated != nil && !d.driver.sequences.has(repeated) {
+			_ = repeated.close() // nobody would later; what fails here has gone already
+		}
 		var ring mtl.Ring
 		for _, w := range work[:reached] {
 			if w.kernel != nil {
@@ -451,10 +457,10 @@ func (s *sequence) ready(d *Driver) (reached int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		s.memory = m
 		if err := m.Write(0, s.inline); err != nil {
-			return 0, err
+			return 0, errors.Join(err, m.Free())
 		}
+		s.memory = m
 	}
 	calls, reached, err := prepareAll(s.work, s.memory)
 	if err != nil {

@@ -112,11 +112,14 @@ func (d *Device) Versions() (driver, compiler string) {
 // Limits implements [mtl.Device].
 func (d *Device) Limits() mtl.Limits { return d.limits }
 
-// Close implements [mtl.Device].
+// Close implements [mtl.Device]. It waits for the submit that runs; those that wait
+// for their turn fail.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
+	d.queue <- struct{}{}
+	defer func() { <-d.queue }()
 	return errors.Join(d.inline.free(), d.driver.Close())
 }
 

@@ -89,6 +89,7 @@ type Driver struct {
 		eventDestroy  func(ev uintptr) int32
 		errorName     func(code int32, s **byte) int32
 		hostAlloc     func(p *unsafe.Pointer, n uintptr, flags uint32) int32
+		hostFree      func(p unsafe.Pointer) int32
 		hostAddress   func(addr *uint64, p unsafe.Pointer, flags uint32) int32
 		toDeviceLater func(dst uint64, src unsafe.Pointer, n, stream uintptr) int32
 		toHostLater   func(dst unsafe.Pointer, src uint64, n, stream uintptr) int32
@@ -129,7 +130,7 @@ func OpenDriver(n int) (*Driver, error) {
 		{"cuMemcpyHtoD_v2", &f.toDevice}, {"cuMemcpyDtoH_v2", &f.toHost}, {"cuMemsetD8Async", &f.fill}, {"cuMemcpyDtoDAsync_v2", &f.copy},
 		{"cuEventCreate", &f.eventCreate}, {"cuEventRecord", &f.eventRecord}, {"cuDeviceTotalMem_v2", &f.totalMemory},
 		{"cuEventElapsedTime", &f.eventElapsed}, {"cuEventDestroy_v2", &f.eventDestroy}, {"cuGetErrorName", &f.errorName},
-		{"cuMemHostAlloc", &f.hostAlloc}, {"cuMemHostGetDevicePointer_v2", &f.hostAddress},
+		{"cuMemHostAlloc", &f.hostAlloc}, {"cuMemFreeHost", &f.hostFree}, {"cuMemHostGetDevicePointer_v2", &f.hostAddress},
 		{"cuMemcpyDtoHAsync_v2", &f.toHostLater}, {"cuMemcpyHtoDAsync_v2", &f.toDeviceLater}, {"cuStreamSynchronize", &f.synchronize}, {"cuStreamCreate", &f.streamCreate},
 		{"cuStreamDestroy_v2", &f.streamDestroy}, {"cuStreamBeginCapture_v2", &f.beginCapture}, {"cuStreamEndCapture", &f.endCapture},
 		{"cuGraphInstantiateWithFlags", &f.instantiate}, {"cuGraphLaunch", &f.graphLaunch}, {"cuGraphDestroy", &f.graphDestroy},
@@ -260,7 +261,8 @@ func (d *Driver) Capability() (major, minor int) { return d.attrs.major, d.attrs
 // Multiprocessors is their number.
 func (d *Driver) Multiprocessors() int { return d.attrs.multiprocessors }
 
-// Close releases the context. Memory and kernels go before.
+// Close releases the context. Memory and kernels go before. Where there may be
+// sequences, the caller holds the device's queue.
 func (d *Driver) Close() error {
 	for _, s := range d.sequences.all() {
 		_ = s.close() // what fails here has gone already
@@ -274,13 +276,27 @@ func (d *Driver) Close() error {
 	if d.lost != nil {
 		return nil // a release would wait for the kernel
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := d.check("context", d.fn.setCurrent(d.ctx))
+	if d.staged > 0 {
+		err = errors.Join(err, d.check("end of the copies", d.settle()))
+	}
 	for _, ev := range d.events {
 		d.fn.eventDestroy(ev)
 	}
 	if d.stream != 0 {
 		d.fn.streamDestroy(d.stream)
 	}
-	return d.check("release of the context", d.fn.release(d.device)) // the page-locked word goes with it
+	// The context may have other users, with whom page-locked memory would stay.
+	if d.staging != nil {
+		err = errors.Join(err, d.check("page-locked memory", d.fn.hostFree(unsafe.Pointer(&d.staging[0]))))
+	}
+	if d.stop != nil {
+		err = errors.Join(err, d.check("page-locked memory", d.fn.hostFree(unsafe.Pointer(d.stop))))
+	}
+	d.staging, d.stop = nil, nil
+	return errors.Join(err, d.check("release of the context", d.fn.release(d.device)))
 }
 
 // Memory is an allocation on the GPU, aligned to 256 bytes.

@@ -13,7 +13,6 @@ import (
 // sequence as they are, without checks and conversions, and the GPU gets them as one
 // graph, made when the sequence comes for the second time.
 type sequence struct {
-	label  string
 	work   []work
 	inline []byte
 
@@ -50,6 +49,13 @@ func (l *sequenceList) all() []*sequence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.list)
+}
+
+// has says whether a sequence is kept.
+func (l *sequenceList) has(s *sequence) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(l.list, s)
 }
 
 // use puts a sequence in front and gives the one that drops out, nil for none. The
@@ -167,7 +173,7 @@ func (cb *CommandBuffer) unfollow() *sequence {
 
 // sequenceOf makes a sequence of a command buffer's own work.
 func (cb *CommandBuffer) sequenceOf() *sequence {
-	s := &sequence{label: cb.label, work: slices.Clone(cb.work), inline: cb.inline}
+	s := &sequence{work: slices.Clone(cb.work), inline: cb.inline}
 	buffers, pipelines := map[*Buffer]bool{}, map[*Pipeline]bool{}
 	for k := range s.work {
 		w := &s.work[k]
