@@ -2,6 +2,8 @@ package refs
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
 
 	"minfer/engine/gguf"
 )
@@ -31,20 +33,55 @@ func (m Matrix) Row(i int) ([]float64, error) {
 }
 
 // MatMul gives [Out, rows] for x [In, rows]: y[r][o] = sum_i w[o][i] * x[r][i].
-// Activations are not quantised, whatever the weight's type.
+// Activations are not quantised, whatever the weight's type. Outputs are shared among
+// the cores; each is one sum in order of i, whoever computes it.
 func MatMul(w Matrix, x []float64) ([]float64, error) {
 	rows := rowsOf("mul_mat", len(x), w.In)
 	y := make([]float64, rows*w.Out)
-	for o := range w.Out {
-		row, err := w.Row(o)
+	parts := min(runtime.GOMAXPROCS(0), w.Out/minPart+1)
+	errs := make([]error, parts)
+	var all sync.WaitGroup
+	for p := range parts {
+		all.Go(func() {
+			for o := w.Out * p / parts; o < w.Out*(p+1)/parts; o++ {
+				row, err := w.Row(o)
+				if err != nil {
+					errs[p] = fmt.Errorf("mul_mat: %w", err)
+					return
+				}
+				r := 0
+				for ; r+4 <= rows; r += 4 {
+					y[r*w.Out+o], y[(r+1)*w.Out+o], y[(r+2)*w.Out+o], y[(r+3)*w.Out+o] =
+						dots(row, x[r*w.In:(r+1)*w.In], x[(r+1)*w.In:(r+2)*w.In], x[(r+2)*w.In:(r+3)*w.In], x[(r+3)*w.In:(r+4)*w.In])
+				}
+				for ; r < rows; r++ {
+					y[r*w.Out+o] = dot(row, x[r*w.In:(r+1)*w.In])
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
 		if err != nil {
-			return nil, fmt.Errorf("mul_mat: %w", err)
-		}
-		for r := range rows {
-			y[r*w.Out+o] = dot(row, x[r*w.In:(r+1)*w.In])
+			return nil, err
 		}
 	}
 	return y, nil
+}
+
+// minPart is the fewest outputs that another core is asked for.
+const minPart = 64
+
+// dots is dot of four rows at once, which do not wait for each other's additions.
+func dots(w, a, b, c, d []float64) (p, q, r, s float64) {
+	a, b, c, d = a[:len(w)], b[:len(w)], c[:len(w)], d[:len(w)]
+	for i, v := range w {
+		p += float64(v * a[i])
+		q += float64(v * b[i])
+		r += float64(v * c[i])
+		s += float64(v * d[i])
+	}
+	return p, q, r, s
 }
 
 // MatMulTerms is the RMS of the products that MatMul adds up, over all outputs:
@@ -88,7 +125,7 @@ func GetRows(table Matrix, ids []int32) ([]float64, error) {
 func dot(a, b []float64) float64 {
 	sum := 0.0
 	for i := range a {
-		sum += a[i] * b[i]
+		sum += float64(a[i] * b[i])
 	}
 	return sum
 }

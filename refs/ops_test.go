@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"encoding/binary"
 	"math"
 	"testing"
 
@@ -193,4 +194,28 @@ func TestKVStore(t *testing.T) {
 func TestRMS(t *testing.T) {
 	require.Equal(t, 5/math.Sqrt2, RMS([]float64{3, -4}))
 	require.Equal(t, 0., RMS(nil))
+}
+
+// Outputs and rows shared among the cores are the same sums, each in order.
+func TestMatMulShared(t *testing.T) {
+	const in, out, rows = 37, 501, 7
+	w := Matrix{Type: gguf.F32, In: in, Out: out, Data: make([]byte, 4*in*out)}
+	x := make([]float64, in*rows)
+	for i := range x {
+		x[i] = math.Sin(float64(i)) * 1e3
+	}
+	for i := range in * out {
+		binary.LittleEndian.PutUint32(w.Data[4*i:], math.Float32bits(float32(math.Cos(float64(i*i)))))
+	}
+	got, err := MatMul(w, x)
+	require.NoError(t, err)
+	for r := range rows {
+		for o := range out {
+			sum := 0.0
+			for i := range in {
+				sum += float64(float64(math.Float32frombits(binary.LittleEndian.Uint32(w.Data[4*(o*in+i):]))) * x[r*in+i])
+			}
+			require.Equal(t, sum, got[r*out+o], "row %d, output %d", r, o)
+		}
+	}
 }
