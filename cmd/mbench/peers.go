@@ -41,6 +41,10 @@ measured has other bits than this engine's level, a second process compares with
 variant that has the same: haswell for level avx2, zen4 for avx512. --check makes that
 comparison alone, with the variant as given.
 
+With --device cuda both engines' logits are held against the float64 model instead, which
+computes on the CPU's cores: this engine's within its own bound, llama.cpp's near. It
+takes neither --check nor --threads, and at least three rounds.
+
 On a processor with AMX llama.cpp's library is sapphirerapids, which multiplies matrices
 with it; --llama-variant zen4 is the one for AVX-512 without AMX.
 
@@ -83,6 +87,9 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	if where != "cpu" && where != "cuda" {
 		return 0, fmt.Errorf("--device %q: want cpu or cuda", where)
 	}
+	if show && check {
+		return 0, errors.New("peers: --show and --check: want one of them")
+	}
 	if show {
 		records, err := readPeers(folder)
 		if err != nil {
@@ -115,6 +122,11 @@ func peersCommand(ctx context.Context, s cli.Streams, args []string) (int, error
 	o.Depths = slices.DeleteFunc(o.Depths, func(n int) bool { return n == -1 })
 	if err := o.Check(); err != nil {
 		return 0, fmt.Errorf("peers: %w", err)
+	}
+	if where != "cpu" {
+		if err := gpuFlags(where, set.Changed, check, levers, &peers.GPUOptions{Options: o}); err != nil {
+			return 0, fmt.Errorf("peers: %w", err)
+		}
 	}
 	if len(o.Prompts)+len(o.Depths) == 0 {
 		return 0, errors.New("peers: --pp 0 --depth -1: want a prefill or a decode")
@@ -352,10 +364,6 @@ func peersTable(w io.Writer, rec *peers.Record) error {
 	if err := table.Render(); err != nil {
 		return err
 	}
-	check := fmt.Sprintf("NMSE %.2g", float64(rec.Check.NMSE))
-	if rec.Check.OK() {
-		check = "all bits equal"
-	}
 	read, adds := 0.0, 0.0
 	for _, r := range rec.Rows {
 		read, adds = max(read, r.ReadRate), max(adds, r.AddRate)
@@ -366,10 +374,37 @@ func peersTable(w io.Writer, rec *peers.Record) error {
 	if adds > 0 {
 		fmt.Fprintf(w, "a plain loop with the same threads makes %.0f G multiply-adds/s: the limit of prefill\n", adds/1e9)
 	}
+	if len(rec.Held) > 0 {
+		return heldTable(w, rec)
+	}
+	check := fmt.Sprintf("NMSE %.2g", float64(rec.Check.NMSE))
+	if rec.Check.OK() {
+		check = "all bits equal"
+	}
 	with := rec.With
 	if with == "" {
 		with = "llama.cpp"
 	}
 	_, err := fmt.Fprintf(w, "medians; %d logits against %s: %s\n", rec.Check.N, with, check)
 	return err
+}
+
+// heldTable says how the logits of a run on a GPU compare with the float64 model's.
+func heldTable(w io.Writer, rec *peers.Record) error {
+	if _, err := fmt.Fprintln(w, "medians; logits against the float64 model:"); err != nil {
+		return err
+	}
+	for _, h := range rec.Held {
+		how := fmt.Sprintf("%.2f of the bound", float64(h.Check.Share))
+		if h.Limit > 0 {
+			how = fmt.Sprintf("NMSE %.2g, at most %.2g", float64(h.Check.NMSE), h.Limit)
+		}
+		if !h.OK() {
+			how += ": FAILS"
+		}
+		if _, err := fmt.Fprintf(w, "  %s, %s: %d values, %s\n", h.Side, h.What, h.Check.N, how); err != nil {
+			return err
+		}
+	}
+	return nil
 }

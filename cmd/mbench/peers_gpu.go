@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"minfer/cmd/internal/cli"
@@ -30,19 +31,30 @@ const (
 	gpuTime = 2 * time.Millisecond
 )
 
+// gpuFlags says what makes no sense on a GPU: what a user asks for and would not get.
+func gpuFlags(device string, changed func(flag string) bool, check bool, levers lever.Levers, o *peers.GPUOptions) error {
+	switch {
+	case levers.DisableMPS:
+		return fmt.Errorf("--device %s: GPUs are kept out by MINFER_DISABLE_MPS", device)
+	case check:
+		return fmt.Errorf("--check with --device %s: it compares bits, which a GPU's logits do not share with llama.cpp's; they are held against the float64 model in each run", device)
+	case changed("threads"):
+		return fmt.Errorf("--threads with --device %s: a GPU's work has none", device)
+	}
+	return o.CheckGPU()
+}
+
 // peersGPU is peersCommand on a GPU: llama.cpp's backend of the device's name beside
 // this engine's device.
 func peersGPU(ctx context.Context, s cli.Streams, args []string, device string, levers lever.Levers, lib *llamacpp.Lib, o peers.Options, paths []string, folder, format string) (int, error) {
-	if err := lib.LoadBackend(device); err != nil {
+	gpus, err := lib.LoadBackend(device)
+	if err != nil {
 		return 0, err
 	}
 	levers.CacheType = o.KVType.String()
 	dev, err := cli.Device(device, cli.DeviceOptions{Levers: levers})
 	if err != nil {
 		return 0, err
-	}
-	if dev.Open == nil {
-		return 0, errors.New("--device cuda: GPUs are kept out by MINFER_DISABLE_MPS")
 	}
 	var records []*peers.Record
 	code := harness.ExitHeld
@@ -53,7 +65,7 @@ func peersGPU(ctx context.Context, s cli.Streams, args []string, device string, 
 		}
 		rec.Model = filepath.Base(o.Path)
 		rec.Provenance = cli.Provenance(s, "mbench", append([]string{"peers"}, args...), dev.Describe())
-		rec.Provenance.Oracle = cli.Describe(lib) + ", ggml-" + device
+		rec.Provenance.Oracle = fmt.Sprintf("%s, ggml-%s on %s, %s layers there", cli.Describe(lib), device, strings.Join(gpus, " and "), rec.Offloaded)
 		rec.Variant = device
 		records = append(records, rec)
 		if folder != "" {
@@ -62,7 +74,7 @@ func peersGPU(ctx context.Context, s cli.Streams, args []string, device string, 
 			}
 		}
 		if !rec.Agree {
-			fmt.Fprintf(s.Stderr, "mbench: %s: the logits are not near those of llama.cpp: NMSE %.2g: the rates do not count\n", rec.Model, float64(rec.Check.NMSE))
+			fmt.Fprintf(s.Stderr, "mbench: %s: the logits are not the model's: %s: the rates do not count\n", rec.Model, strings.Join(rec.Wrong, "; "))
 			code = harness.ExitFailed
 		}
 	}

@@ -154,6 +154,11 @@ type functions struct {
 
 	GGMLBackendLoad func(path string) unsafe.Pointer `c:"ggml ggml_backend_load"`
 
+	GGMLBackendRegDevCount func(reg unsafe.Pointer) uint64                       `c:"base ggml_backend_reg_dev_count"`
+	GGMLBackendRegDevGet   func(reg unsafe.Pointer, index uint64) unsafe.Pointer `c:"base ggml_backend_reg_dev_get"`
+	GGMLBackendDevType     func(dev unsafe.Pointer) int32                        `c:"base ggml_backend_dev_type"`
+	GGMLBackendDevDesc     func(dev unsafe.Pointer) string                       `c:"base ggml_backend_dev_description"`
+
 	GGMLLogSet        func(callback, user uintptr)                                            `c:"base ggml_log_set"`
 	GGMLOpDesc        func(t *tensor) string                                                  `c:"base ggml_op_desc"`
 	GGMLGetTypeTraits func(t int32) *typeTraits                                               `c:"base ggml_get_type_traits"`

@@ -192,3 +192,30 @@ func TestOpenErrors(t *testing.T) {
 	fails(filepath.Join(dir, "libggml-base.so"), "zen4", "is not a directory: want the one with libllama*.so")
 	fails(dir, "zen4", "can't open "+filepath.Join(dir, "libggml-base.so"))
 }
+
+// A backend's devices count where they are GPUs.
+func TestGPUsOf(t *testing.T) {
+	devices := []struct {
+		typ  int32
+		name string
+	}{{0, "a CPU"}, {1, "a GPU"}, {2, "a GPU in the CPU"}, {3, "BLAS"}}
+	at := func(i int) (int32, string) { return devices[i].typ, devices[i].name }
+	require.Equal(t, []string{"a GPU", "a GPU in the CPU"}, gpusOf(len(devices), at))
+	require.Empty(t, gpusOf(1, at))
+	require.Empty(t, gpusOf(0, at))
+}
+
+// The log says how many layers are on a GPU, until it is cleared for the next model.
+func TestOffloadedLine(t *testing.T) {
+	var log logText
+	say := func(level int32, text string) {
+		log.add(level, unsafe.Pointer(unsafe.StringData(text+"\x00")), 0)
+	}
+	say(2, "load_tensors: offloading 24 repeating layers to GPU\n")
+	require.Zero(t, log.layers)
+	say(2, "load_tensors: offloaded 24/25 layers to GPU\n")
+	require.Equal(t, []int{24, 25}, []int{log.offloaded, log.layers})
+	require.Empty(t, log.lines)
+	log.clear()
+	require.Zero(t, log.offloaded+log.layers)
+}

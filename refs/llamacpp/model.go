@@ -26,6 +26,7 @@ type Model struct {
 	o     ModelOptions
 
 	nVocab, nLayer, nCtxTrain int
+	offloaded, offloadable    int
 	bos, eos                  int32
 	desc                      string
 
@@ -50,6 +51,9 @@ func (l *Lib) LoadModel(path string, o ModelOptions) (*Model, error) {
 		return nil, l.log.wrap(fmt.Errorf("llama.cpp can't load %s", path))
 	}
 	m := &Model{lib: l, path: path, ptr: ptr, vocab: l.fn.LlamaModelGetVocab(ptr), o: o, contexts: make(map[*Context]bool)}
+	l.log.mu.Lock()
+	m.offloaded, m.offloadable = l.log.offloaded, l.log.layers
+	l.log.mu.Unlock()
 	m.nVocab = int(l.fn.LlamaVocabNTokens(m.vocab))
 	m.nLayer, m.nCtxTrain = int(l.fn.LlamaModelNLayer(ptr)), int(l.fn.LlamaModelNCtxTrain(ptr))
 	m.bos, m.eos = l.fn.LlamaVocabBOS(m.vocab), l.fn.LlamaVocabEOS(m.vocab)
@@ -94,6 +98,10 @@ func (m *Model) NVocab() int { return m.nVocab }
 
 // NLayer is the number of layers.
 func (m *Model) NLayer() int { return m.nLayer }
+
+// Offloaded is how many of the model's layers, the output's among them, llama.cpp's log
+// says to be on a GPU, and of how many; 0 of 0 where it has no GPU to say so of.
+func (m *Model) Offloaded() (layers, of int) { return m.offloaded, m.offloadable }
 
 // NCtxTrain is the context length that the model was trained with.
 func (m *Model) NCtxTrain() int { return m.nCtxTrain }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -193,21 +195,49 @@ func (p *process) checkLayouts() error {
 	return nil
 }
 
-// LoadBackend loads one more backend of the directory, "cuda" for libggml-cuda.so.
-// Models put layers there that say so (ModelOptions.GPULayers).
-func (l *Lib) LoadBackend(name string) error {
+// LoadBackend loads one more backend of the directory, "cuda" for libggml-cuda.so,
+// and gives the descriptions of its GPUs. Models put layers there that say so
+// (ModelOptions.GPULayers; Model.Offloaded says whether they did). A backend that finds
+// no GPU, because of its driver or of what it was built for, is an error: ggml takes
+// it, and llama.cpp would compute on the CPU without a word.
+func (l *Lib) LoadBackend(name string) ([]string, error) {
 	if name == "" || strings.ContainsAny(name, "/\x00") {
-		return fmt.Errorf("llama.cpp: backend %q: want a name such as cuda", name)
+		return nil, fmt.Errorf("llama.cpp: backend %q: want a name such as cuda", name)
 	}
 	file := filepath.Join(l.dir, "libggml-"+name+".so")
 	if _, err := os.Stat(file); err != nil {
-		return fmt.Errorf("llama.cpp: backend %s: %w", name, err)
+		return nil, fmt.Errorf("llama.cpp: backend %s: %w", name, err)
 	}
 	l.log.clear()
-	if l.fn.GGMLBackendLoad(file) == nil {
-		return l.log.wrap(fmt.Errorf("llama.cpp: ggml refuses %s", file))
+	reg := l.fn.GGMLBackendLoad(file)
+	if reg == nil {
+		return nil, l.log.wrap(fmt.Errorf("llama.cpp: ggml refuses %s", file))
 	}
-	return nil
+	gpus := gpusOf(int(l.fn.GGMLBackendRegDevCount(reg)), func(i int) (int32, string) {
+		dev := l.fn.GGMLBackendRegDevGet(reg, uint64(i))
+		return l.fn.GGMLBackendDevType(dev), l.fn.GGMLBackendDevDesc(dev)
+	})
+	if len(gpus) == 0 {
+		return nil, l.log.wrap(fmt.Errorf("llama.cpp: %s finds no GPU", file))
+	}
+	return gpus, nil
+}
+
+// The types of ggml's devices that compute in place of the CPU: a GPU with memory of
+// its own, and one that shares the machine's.
+const (
+	deviceGPU  = 1
+	deviceIGPU = 2
+)
+
+// gpusOf keeps the descriptions of the GPUs among n devices.
+func gpusOf(n int, device func(i int) (typ int32, description string)) (gpus []string) {
+	for i := range n {
+		if typ, description := device(i); typ == deviceGPU || typ == deviceIGPU {
+			gpus = append(gpus, description)
+		}
+	}
+	return gpus
 }
 
 // Close frees the models and contexts that are still open. The libraries stay
@@ -248,13 +278,19 @@ func (l *Lib) Level() string {
 	return ""
 }
 
-// logText keeps what the libraries say, so that it can go into an error; none
-// of it is printed.
+// logText keeps what the libraries say, so that it can go into an error, and how many
+// layers went to a GPU; none of it is printed.
 type logText struct {
 	mu    sync.Mutex
 	level int32
 	lines []string // warnings and errors since the last wrap
+
+	offloaded, layers int // of the last line that said so since the last clear
 }
+
+// offloadLine is what llama.cpp says of a model's layers, the output's among them, where
+// there is a GPU.
+var offloadLine = regexp.MustCompile(`offloaded (\d+)/(\d+) layers to GPU`)
 
 const (
 	logWarn     = 3
@@ -270,10 +306,15 @@ func (t *logText) add(level int32, text unsafe.Pointer, _ uintptr) {
 	if level != logContinue {
 		t.level = level
 	}
+	line := strings.TrimSpace(goString(text))
+	if m := offloadLine.FindStringSubmatch(line); m != nil {
+		t.offloaded, _ = strconv.Atoi(m[1])
+		t.layers, _ = strconv.Atoi(m[2])
+	}
 	if t.level != logWarn && t.level != logError {
 		return
 	}
-	if line := strings.TrimSpace(goString(text)); line != "" {
+	if line != "" {
 		t.lines = append(t.lines, line)
 		if len(t.lines) > maxLogLines {
 			t.lines = t.lines[1:]
@@ -296,7 +337,7 @@ func (t *logText) wrap(err error) error {
 // clear forgets the log before a call whose error should show its own lines.
 func (t *logText) clear() {
 	t.mu.Lock()
-	t.lines = nil
+	t.lines, t.offloaded, t.layers = nil, 0, 0
 	t.mu.Unlock()
 }
 

@@ -560,3 +560,16 @@ func TestOracleFastSettings(t *testing.T) {
 	_, err = m.Record(ContextOptions{}, goldenTokens(2), 1, func(dump.Value) error { return nil })
 	require.ErrorContains(t, err, "repacking true")
 }
+
+// A library without a GPU is no backend for one, and layers meant for it stay on the CPU.
+func TestNoGPU(t *testing.T) {
+	l := oracle(t)
+	gpus, err := l.LoadBackend("cpu-" + *variant)
+	require.ErrorContains(t, err, "libggml-cpu-"+*variant+".so finds no GPU")
+	require.Empty(t, gpus)
+	m, err := l.LoadModel(qwen2(t), ModelOptions{GPULayers: 99})
+	require.NoError(t, err)
+	on, of := m.Offloaded()
+	require.Zero(t, on)
+	require.Zero(t, of)
+}

@@ -75,6 +75,13 @@ type Record struct {
 	Check *harness.Comparison `json:"check"`
 	With  string              `json:"checked_with,omitempty"`
 	Agree bool                `json:"agree"`
+
+	// Held, of a run on a GPU, is all that was held against the float64 model, the first
+	// being Check, and Wrong says what of it did not hold. Offloaded is how many of
+	// llama.cpp's layers its log has on the GPU.
+	Held      []Held   `json:"held,omitempty"`
+	Wrong     []string `json:"wrong,omitempty"`
+	Offloaded string   `json:"llama_layers_on_gpu,omitempty"`
 }
 
 // Row is one measured side of one test.
@@ -285,6 +292,7 @@ type test struct {
 	read    *limits.ReadLoop // nil: reading is not the limit
 	adds    int64            // of the weights; 0: multiply-adds are not the limit
 	addRate float64
+	warm    bool // go through it once more before, and keep every side in all rounds
 }
 
 // slow is how much slower than its best a setting of llama.cpp may be in a test's
@@ -305,6 +313,16 @@ func (rec *Record) measure(ctx context.Context, o Options, t test, sides []conte
 	round := func(n int) ([][]time.Duration, error) {
 		return harness.Interleave(ctx, 0, 1, o.Seed+uint64(n), measured)
 	}
+	if t.warm {
+		for i, c := range sides {
+			if err := measured[i].Setup(ctx); err != nil {
+				return nil, err
+			}
+			if err := work(c); err != nil {
+				return nil, err
+			}
+		}
+	}
 	first, err := round(0)
 	if err != nil {
 		return nil, err
@@ -317,7 +335,7 @@ func (rec *Record) measure(ctx context.Context, o Options, t test, sides []conte
 	var left []contender
 	kept := measured[:0]
 	for i, c := range sides {
-		if i > 0 && first[i][0].Seconds() > slow*least.Seconds() {
+		if i > 0 && !t.warm && first[i][0].Seconds() > slow*least.Seconds() {
 			samples[c.name] = first[i]
 			continue
 		}
