@@ -132,13 +132,19 @@ func list(tier suites.Tier) []metalcase.Case {
 		cases = append(cases, c)
 	}
 	// Each type's whole tiles and tails without a bias; rows of plain types whose length
-	// is a multiple of what a load takes and not of what a step takes.
+	// is a multiple of what a load takes and not of what a step takes, or longer than a
+	// step and no multiple of either; weights that only the types of a float's range have.
 	for _, t := range types {
 		k := t.BlockSize()
 		if k == 1 {
 			k = 36
-			for _, k := range []int{100, 164} {
+			for _, k := range []int{100, 129, 164} {
 				cases = append(cases, &metalcase.MulMat{Type: t, M: 9, N: 1, K: k}, &metalcase.MulMat{Type: t, M: 9, N: 3, K: k})
+			}
+			if t != gguf.F16 {
+				for _, n := range []int{1, 3, 9} { // single, multi, gemm
+					cases = append(cases, &metalcase.MulMat{Type: t, M: 9, N: n, K: 164, Large: true})
+				}
 			}
 		}
 		cases = append(cases, &metalcase.MulMat{Type: t, M: 66, N: 33, K: k}, &metalcase.MulMat{Type: t, M: 127, N: 33, K: k},

@@ -43,10 +43,18 @@ func activations(r *rand.Rand, d, rows int) []float32 {
 	return x
 }
 
+// weightSize is about the largest weight of the cases that say nothing else.
+const weightSize = 0.1
+
 // weights draws rows of d weights of a type, none of them near zero where the
 // quantiser made them.
 func weights(r *rand.Rand, t gguf.Type, d, rows int) ([]byte, error) {
-	return onenode.Weights(r, t, d, rows, func(r *rand.Rand) float32 { return float32(signed(r) * 0.1) })
+	return weightsOf(r, t, d, rows, weightSize)
+}
+
+// weightsOf is weights of half to all of a size.
+func weightsOf(r *rand.Rand, t gguf.Type, d, rows int, size float64) ([]byte, error) {
+	return onenode.Weights(r, t, d, rows, func(r *rand.Rand) float32 { return float32(signed(r) * size) })
 }
 
 // stored rounds values to a type of plain numbers or a cache's and gives their

@@ -18,6 +18,7 @@ type MulMat struct {
 	Type    gguf.Type
 	M, N, K int
 	Bias    bool
+	Large   bool // weights beyond the range of a half
 	Levers  Setting
 }
 
@@ -26,6 +27,9 @@ func (c *MulMat) ID() (string, []harness.Param) {
 	p := []harness.Param{harness.P("type", c.Type), harness.P("m", c.M), harness.P("n", c.N), harness.P("k", c.K)}
 	if c.Bias {
 		p = append(p, harness.P("bias", true))
+	}
+	if c.Large {
+		p = append(p, harness.P("large", true))
 	}
 	return "mul_mat", append(p, c.Levers.Params()...)
 }
@@ -51,7 +55,11 @@ func (c *MulMat) Build(r *rand.Rand) (*Problem, error) {
 	if c.Refusal() != "" {
 		k = (c.K + c.Type.BlockSize() - 1) / c.Type.BlockSize() * c.Type.BlockSize() // bytes enough for what must not be read
 	}
-	data, err := weights(r, c.Type, k, c.M)
+	size := weightSize
+	if c.Large {
+		size = 1 << 20
+	}
+	data, err := weightsOf(r, c.Type, k, c.M, size)
 	if err != nil {
 		return nil, err
 	}
