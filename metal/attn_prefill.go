@@ -32,11 +32,14 @@ const (
 var prefillBound = Bound{
 	C: 1024,
 	Why: "float32 throughout. A weight is exp of a score, so the score's absolute error is the weight's relative one: " +
-		"head_dim fused multiply-adds of partial sums up to 16 round to sqrt(128)*16*0.3u = 54u " +
-		"(on NVIDIA's tensor cores, which leave out 2^-20 of a product, 16u, at most, no more), " +
+		"head_dim fused multiply-adds of partial sums up to 16 round to sqrt(128)*16*0.3u = 54u, " +
 		"scaling, subtracting the maximum and exp (3+2|x| ulp of a weight e^x) to less than 8u, " +
 		"the sum over the cells and the division to one each: 64u of what a row adds up. " +
-		"The terms' RMS is that of all rows; a row that few cells outweigh is up to 16 times as large",
+		"The terms' RMS is that of all rows; a row that few cells outweigh is up to 16 times as large. " +
+		"NVIDIA's tensor cores leave out 1.75*2^-20 of a product, 28u, at most, 4.6u as a mean with 3.7u around it, and with each of the 48 additions " +
+		"to a score less than its last bit, 17u of it in all as a mean. What all scores lose alike, 22u, moves a weight e^-x by x*e^-x of it, 8u at most; " +
+		"the rest, 3.7u times the products' length, 4 where they sum to 16, and 16*0.3u of each addition, is 36u where fma has 54u. " +
+		"A result loses 9u likewise: 63u",
 }
 
 // attnPrefillTable are the entries of the prefill kernels.

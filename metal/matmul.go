@@ -65,7 +65,8 @@ var mulMats = func() map[gguf.Type]*[tiers]*Entry {
 			When: fmt.Sprintf("2 tokens or more, and out_dim >= %d or %d tokens or more; outputs times tokens >= GEMMFrom where the device has it", gemmMinRows, gemmMinTokens),
 			Bound: Bound{C: 551, Why: "float32 throughout, one sum over k in order: n roundings of partial sums of up to 4*sqrt(k)*RMS(terms), " +
 				"independent of each other, make 4*sqrt(n)*u*sqrt(k)*RMS(terms); n is k, 18,944 at most. On NVIDIA's tensor cores 32 products " +
-				"make one such rounding, 97u, and a product is off by 2^-16 of itself, 256u, at most, by a quarter of that as a rule"},
+				"make one such rounding, 97u, and a product is off by 2^-15 of itself, 512u, at most, by 74u as an RMS: " +
+				"512u of a sum that one product makes up, 4*74u = 297u and the 97u of one of many"},
 		},
 		tierMulti: {
 			Variant: "multi", Lever: "MINFER_GEMM", When: "2 tokens or more, otherwise",

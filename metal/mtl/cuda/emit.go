@@ -71,12 +71,16 @@ type Tensor int
 
 const (
 	NoTensor    Tensor = iota // by fma, with the software device's bits
-	TensorFloat               // tensor cores (capability 8.0 and later); products of floats off by 2^-20 of themselves at most
+	TensorFloat               // tensor cores (capability 8.0 and later); products of floats off by floatError of themselves at most
 	TensorPairs               // likewise, by pairsError, in half the time
 )
 
-// pairsError is the error of a product of floats that are two bfloats each.
-const pairsError = 1.0 / (1 << 16)
+// The largest errors of products, relative to them, of floats in two parts whose
+// lower one is no denormal number. TestTensorErrors derives them.
+const (
+	floatError = 1.75 / (1 << 20) // 11 bits and the 11 below them
+	pairsError = 1.0 / (1 << 15)  // two bfloats
+)
 
 // maxInline is the most bytes of an object that goes by value.
 const maxInline = 256

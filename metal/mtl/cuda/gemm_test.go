@@ -59,7 +59,7 @@ func TestGPUGEMM(t *testing.T) {
 		return list
 	}
 	compile := func(name, text string) mtl.Library {
-		lib, err := d.Compile(context.Background(), mtl.Source{Name: name, Text: text, Include: kernels.FS, FastMath: true, ProductError: 0x1p-16})
+		lib, err := d.Compile(context.Background(), mtl.Source{Name: name, Text: text, Include: kernels.FS, FastMath: true, ProductError: 0x1p-15})
 		require.NoError(t, err)
 		return lib
 	}

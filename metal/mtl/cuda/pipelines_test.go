@@ -2,9 +2,9 @@ package cuda_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"minfer/metal"
-	"minfer/metal/kernels"
 	"minfer/metal/mtl"
 	"minfer/metal/mtl/cuda"
 	"minfer/metal/mtl/internal/frontend"
@@ -29,19 +28,49 @@ var textsPath = flag.String("texts", "", "folder that TestPipelinesEmit writes t
 
 var onlyPipelines = flag.String("pipelines", "mul_mat_q4_0_single|kernel_add$", "regular expression of the pipelines that TestPipelinesEmit compiles")
 
+// asked is a device that only notes what it is asked to compile.
+type asked struct {
+	mtl.Device
+	mu   sync.Mutex
+	list []mtl.Source
+}
+
+var errAsked = errors.New("noted")
+
+func (d *asked) Compile(_ context.Context, s mtl.Source) (mtl.Library, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.list = append(d.list, s)
+	return nil, errAsked
+}
+
+// The kernels that run on tensor cores.
+var (
+	prefillKernels = []string{
+		"kernel_attn_parallel_output_f16", "kernel_attn_parallel_output_f32", "kernel_attn_parallel_scores_f16", "kernel_attn_parallel_scores_f32",
+		"kernel_attn_prefill_flash_f16_128", "kernel_attn_prefill_flash_f16_64", "kernel_attn_prefill_flash_f32_128", "kernel_attn_prefill_flash_f32_64",
+	}
+	gemmKernels = []string{
+		"kernel_mul_mat_bf16_gemm", "kernel_mul_mat_f16_gemm", "kernel_mul_mat_f32_gemm", "kernel_mul_mat_q4_0_gemm", "kernel_mul_mat_q4_1_gemm",
+		"kernel_mul_mat_q4_k_gemm", "kernel_mul_mat_q5_0_gemm", "kernel_mul_mat_q5_1_gemm", "kernel_mul_mat_q5_k_gemm", "kernel_mul_mat_q6_k_gemm",
+		"kernel_mul_mat_q8_0_gemm",
+	}
+)
+
 // sources are the texts of all pipelines of the Metal backend, by name.
 func sources(t *testing.T) map[string]*cuda.Source {
 	t.Helper()
-	files, err := fs.Glob(kernels.FS, "*.metal")
-	require.NoError(t, err)
+	d := &asked{}
+	_, err := metal.Compile(d, nil)
+	require.ErrorIs(t, err, errAsked)
 	from := map[string]*frontend.Library{}
-	for _, f := range files {
-		text, err := fs.ReadFile(kernels.FS, f)
-		require.NoError(t, err)
-		lib, err := frontend.Compile(context.Background(), mtl.Source{Name: f, Text: string(text), Include: kernels.FS, FastMath: true})
+	tensor := map[string]cuda.Tensor{}
+	for _, s := range d.list {
+		lib, err := frontend.Compile(context.Background(), s)
 		require.NoError(t, err)
 		for _, k := range lib.Kernels() {
 			from[k] = lib
+			tensor[k] = cuda.TensorOf(s.ProductError)
 		}
 	}
 	all := map[string]*cuda.Source{}
@@ -59,11 +88,7 @@ func sources(t *testing.T) map[string]*cuda.Source {
 		args, err := frontend.Arguments(f, 31)
 		require.NoError(t, err, name)
 		require.Len(t, args, len(f.Params), name)
-		tensor := cuda.TensorFloat
-		if strings.HasSuffix(e.Kernel, "_gemm") {
-			tensor = cuda.TensorPairs
-		}
-		s, err := cuda.Emit(f, cuda.Options{Poll: true, Inline: true, Whole: true, Tensor: tensor})
+		s, err := cuda.Emit(f, cuda.Options{Poll: true, Inline: true, Whole: true, Tensor: tensor[e.Kernel]})
 		require.NoError(t, err, name)
 		all[name] = s
 	}
@@ -81,6 +106,19 @@ func TestPipelinesEmit(t *testing.T) {
 		names = append(names, name)
 	}
 	sort.Strings(names)
+	var floats, pairs []string
+	for _, name := range names {
+		// The functions' texts are before the kernel's.
+		body := all[name].Text[strings.LastIndex(all[name].Text, "extern \"C\""):]
+		if strings.Contains(body, "tc_mma_float(") {
+			floats = append(floats, name)
+		}
+		if strings.Contains(body, "tc_mma_pairs(") {
+			pairs = append(pairs, name)
+		}
+	}
+	require.Equal(t, prefillKernels, floats)
+	require.Equal(t, gemmKernels, pairs)
 	save := func(name, ext string, data []byte) {
 		if *textsPath != "" {
 			require.NoError(t, os.WriteFile(filepath.Join(*textsPath, name+ext), data, 0o644))
