@@ -57,6 +57,16 @@ var (
 	}
 )
 
+// multiplies says whether a text has products on tensor cores, of factors of a kind
+// where one is given.
+func multiplies(text, kind string) bool {
+	if kind != "" {
+		kind += "("
+	}
+	// Before the kernel there are the functions that it could use.
+	return strings.Contains(text[strings.LastIndex(text, "extern \"C\""):], "tc_mma_"+kind)
+}
+
 // sources are the texts of all pipelines of the Metal backend, by name.
 func sources(t *testing.T) map[string]*cuda.Source {
 	t.Helper()
@@ -108,17 +118,19 @@ func TestPipelinesEmit(t *testing.T) {
 	sort.Strings(names)
 	var floats, pairs []string
 	for _, name := range names {
-		// The functions' texts are before the kernel's.
-		body := all[name].Text[strings.LastIndex(all[name].Text, "extern \"C\""):]
-		if strings.Contains(body, "tc_mma_float(") {
+		if multiplies(all[name].Text, "float") {
 			floats = append(floats, name)
 		}
-		if strings.Contains(body, "tc_mma_pairs(") {
+		if multiplies(all[name].Text, "pairs") {
 			pairs = append(pairs, name)
 		}
 	}
 	require.Equal(t, prefillKernels, floats)
 	require.Equal(t, gemmKernels, pairs)
+	for _, name := range names {
+		on := slices.Contains(floats, name) || slices.Contains(pairs, name)
+		require.Equal(t, on, multiplies(all[name].Text, ""), name)
+	}
 	save := func(name, ext string, data []byte) {
 		if *textsPath != "" {
 			require.NoError(t, os.WriteFile(filepath.Join(*textsPath, name+ext), data, 0o644))
