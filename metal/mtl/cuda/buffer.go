@@ -2,10 +2,9 @@ package cuda
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"minfer/metal/mtl"
+	"minfer/metal/mtl/internal/record"
 )
 
 // Buffer is an [mtl.Buffer] in the GPU's memory. The host reads and writes it by
@@ -14,11 +13,18 @@ type Buffer struct {
 	device *Device
 	label  string
 	size   int
+	life   *record.Memory
+	mem    *Memory // nil once released and idle
+}
 
-	mu       sync.Mutex
-	mem      *Memory // nil once released and idle
-	pending  int     // recorded or running pieces of work
-	released atomic.Bool
+// newBuffer takes memory over.
+func (d *Device) newBuffer(m *Memory, size int, label string) *Buffer {
+	b := &Buffer{device: d, label: label, size: size, mem: m}
+	b.life = record.NewMemory(label, func() {
+		_ = m.Free() // a driver that is lost or closed has taken it back already
+		b.mem = nil
+	})
+	return b
 }
 
 // Label implements [mtl.Buffer].
@@ -38,19 +44,12 @@ func (b *Buffer) Write(off int, src []byte) error {
 }
 
 func (b *Buffer) host(verb string, off, n int, f func(*Memory) error) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.released.Load() {
-		return fmt.Errorf("metal: %s of buffer %q: it was released", verb, b.label)
-	}
-	if b.pending > 0 {
-		return fmt.Errorf("metal: %s of buffer %q: recorded or submitted work on it is pending: submit or discard it first", verb, b.label)
-	}
-	if err := mtl.CheckWindow(b, off, n); err != nil {
+	var failed error
+	if err := b.life.Host(b, verb, off, n, func() { failed = f(b.mem) }); err != nil {
 		return err
 	}
-	if err := f(b.mem); err != nil {
-		return fmt.Errorf("metal: %s of buffer %q: %w", verb, b.label, err)
+	if failed != nil {
+		return fmt.Errorf("metal: %s of buffer %q: %w", verb, b.label, failed)
 	}
 	return nil
 }
@@ -59,51 +58,11 @@ func (b *Buffer) host(verb string, off, n int, f func(*Memory) error) error {
 func (b *Buffer) Mapped() []byte { return nil }
 
 // Release implements [mtl.Buffer].
-func (b *Buffer) Release() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.released.Store(true)
-	b.free()
-}
-
-// free gives the memory back once nobody can use it. A driver that is lost or
-// closed has taken it back already. The caller holds mu.
-func (b *Buffer) free() {
-	if b.released.Load() && b.pending == 0 && b.mem != nil {
-		_ = b.mem.Free()
-		b.mem = nil
-	}
-}
-
-// retain keeps the memory for a piece of work.
-func (b *Buffer) retain() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.released.Load() {
-		return fmt.Errorf("metal: buffer %q was released", b.label)
-	}
-	b.pending++
-	return nil
-}
-
-// done ends a piece of work.
-func (b *Buffer) done() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pending--
-	b.free()
-}
+func (b *Buffer) Release() { b.life.Release() }
 
 // buffer recognises the device's own.
 func (d *Device) buffer(b mtl.Buffer) (*Buffer, error) {
-	own, ok := b.(*Buffer)
-	switch {
-	case b == nil || ok && own == nil:
-		return nil, fmt.Errorf("metal: no buffer: want one of %s", d.Name())
-	case !ok || own.device != d:
-		return nil, fmt.Errorf("metal: buffer %q: it belongs to another device than %s", b.Label(), d.Name())
-	}
-	return own, nil
+	return record.Own(b, d.Name(), func(b *Buffer) bool { return b.device == d })
 }
 
 // NewBuffer implements [mtl.Device].
@@ -118,7 +77,7 @@ func (d *Device) NewBuffer(size int, label string) (mtl.Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metal: new buffer %q: %w", label, err)
 	}
-	return &Buffer{device: d, label: label, size: size, mem: m}, nil
+	return d.newBuffer(m, size, label), nil
 }
 
 // WrapNoCopy implements [mtl.Device]: the GPU's memory is its own, so it fails.

@@ -10,33 +10,22 @@ import (
 
 	"minfer/metal/msl/ir"
 	"minfer/metal/mtl"
+	"minfer/metal/mtl/internal/record"
 )
 
 // CommandBuffer is an [mtl.CommandBuffer] of the device. What is recorded runs in
 // one stream, in order: a barrier is between any two dispatches, asked for or not.
 type CommandBuffer struct {
 	device    *Device
-	label     string
-	state     state
+	state     record.Commands
 	work      []work
-	buffers   []*Buffer   // one entry for each retain
-	pipelines []*Pipeline // likewise
+	pipelines []*Pipeline // one entry for each retain
 	inline    []byte      // all inline bytes, each at a multiple of inlineAlign
 	// following are the sequences that begin with what was recorded so far, taken
 	// pieces; while there are any, work is empty.
 	following []*sequence
 	taken     int
 }
-
-type state uint8
-
-const (
-	recording state = iota
-	submitted
-	discarded
-)
-
-var stateNames = [...]string{"being recorded", "submitted", "discarded"}
 
 // inlineAlign is what the widest loads need.
 const inlineAlign = 16
@@ -93,7 +82,7 @@ func (d *Device) NewCommandBuffer(label string) (mtl.CommandBuffer, error) {
 	if err := d.alive(); err != nil {
 		return nil, err
 	}
-	cb := &CommandBuffer{device: d, label: label}
+	cb := &CommandBuffer{device: d, state: record.NewCommands(label)}
 	if !d.o.NoReplay && d.o.Dispatched == nil {
 		cb.following = d.driver.sequences.all()
 	}
@@ -112,13 +101,9 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	if err != nil {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
-	for _, b := range d.Bindings {
-		if b.Buffer == nil {
-			continue
-		}
-		if _, err := cb.device.buffer(b.Buffer); err != nil {
-			return fmt.Errorf("metal: dispatch %q, buffer index %d: %w", d.Label, b.Index, err)
-		}
+	buffers, err := record.Buffers(&d, cb.device.buffer)
+	if err != nil {
+		return err
 	}
 	if err := mtl.CheckDispatch(cb.device.limits, &d); err != nil {
 		return err
@@ -130,13 +115,11 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	if err != nil {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
-	var buffers []*Buffer
-	for _, b := range d.Bindings {
-		if b.Buffer != nil {
-			buffers = append(buffers, b.Buffer.(*Buffer))
-		}
+	memories := make([]*record.Memory, len(buffers))
+	for i, b := range buffers {
+		memories[i] = b.life
 	}
-	if err := cb.hold(p, buffers); err != nil {
+	if err := cb.hold(p, memories); err != nil {
 		return fmt.Errorf("metal: dispatch %q: %w", d.Label, err)
 	}
 	launch := cb.launch(k, &d)
@@ -144,14 +127,14 @@ func (cb *CommandBuffer) Dispatch(d mtl.Dispatch) error {
 	return nil
 }
 
-// hold retains a pipeline, nil for none, and buffers, or nothing.
-func (cb *CommandBuffer) hold(p *Pipeline, buffers []*Buffer) error {
+// hold retains a pipeline, nil for none, and memories, or nothing.
+func (cb *CommandBuffer) hold(p *Pipeline, memories []*record.Memory) error {
 	if p != nil {
 		if err := p.retain(); err != nil {
 			return err
 		}
 	}
-	if err := cb.retain(buffers...); err != nil {
+	if err := cb.state.Hold(memories...); err != nil {
 		if p != nil {
 			p.done()
 		}
@@ -251,13 +234,9 @@ func (cb *CommandBuffer) Copy(dst mtl.Buffer, dstOff int, src mtl.Buffer, srcOff
 	if err := cb.open(); err != nil {
 		return err
 	}
-	to, err := cb.device.buffer(dst)
+	to, from, err := record.Copied(dst, src, cb.device.buffer)
 	if err != nil {
-		return fmt.Errorf("metal: copy: destination: %w", err)
-	}
-	from, err := cb.device.buffer(src)
-	if err != nil {
-		return fmt.Errorf("metal: copy: source: %w", err)
+		return err
 	}
 	if err := mtl.CheckCopy(dst, dstOff, src, srcOff, n); err != nil {
 		return err
@@ -266,7 +245,7 @@ func (cb *CommandBuffer) Copy(dst mtl.Buffer, dstOff int, src mtl.Buffer, srcOff
 		cb.leave(cb.following[0])
 		cb.following = nil
 	}
-	if err := cb.retain(to, from); err != nil {
+	if err := cb.state.Hold(to.life, from.life); err != nil {
 		return fmt.Errorf("metal: copy: %w", err)
 	}
 	cb.work = append(cb.work, work{copy: deviceCopy{to, from, dstOff, srcOff, n}, inlineEnd: len(cb.inline)})
@@ -278,12 +257,12 @@ func (cb *CommandBuffer) Copy(dst mtl.Buffer, dstOff int, src mtl.Buffer, srcOff
 // within some seconds, the device is lost to the process, and says so.
 func (cb *CommandBuffer) Submit(ctx context.Context) (mtl.Timing, error) {
 	fail := func(err error, last []string) (mtl.Timing, error) {
-		return mtl.Timing{}, &mtl.SubmitError{Label: cb.label, Status: status(err), Last: last, Err: err}
+		return mtl.Timing{}, &mtl.SubmitError{Label: cb.state.Label(), Status: status(err), Last: last, Err: err}
 	}
 	if err := cb.open(); err != nil {
 		return fail(err, nil)
 	}
-	cb.state = submitted
+	cb.state.Submit()
 	defer cb.release()
 	d := cb.device
 	if _, has := ctx.Deadline(); !has {
@@ -480,40 +459,23 @@ func (cb *CommandBuffer) drain(ctx context.Context, ev *events) error {
 
 // Discard implements [mtl.CommandBuffer].
 func (cb *CommandBuffer) Discard() {
-	if cb.state == recording {
-		cb.state = discarded
+	if cb.state.Discard() {
 		cb.release()
 	}
 }
 
 func (cb *CommandBuffer) open() error {
-	if cb.state != recording {
-		return fmt.Errorf("metal: command buffer %q was %s: want a new one", cb.label, stateNames[cb.state])
+	if err := cb.state.Open(); err != nil {
+		return err
 	}
 	return cb.device.alive()
 }
 
-// retain holds all of the buffers or none.
-func (cb *CommandBuffer) retain(buffers ...*Buffer) error {
-	for i, b := range buffers {
-		if err := b.retain(); err != nil {
-			for _, b := range buffers[:i] {
-				b.done()
-			}
-			return err
-		}
-	}
-	cb.buffers = append(cb.buffers, buffers...)
-	return nil
-}
-
 // release lets go of everything recorded.
 func (cb *CommandBuffer) release() {
-	for _, b := range cb.buffers {
-		b.done()
-	}
+	cb.state.Let()
 	for _, p := range cb.pipelines {
 		p.done()
 	}
-	cb.buffers, cb.pipelines, cb.work, cb.inline, cb.following = nil, nil, nil, nil, nil
+	cb.pipelines, cb.work, cb.inline, cb.following = nil, nil, nil, nil
 }

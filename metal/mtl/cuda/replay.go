@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"minfer/metal/mtl"
+	"minfer/metal/mtl/internal/record"
 )
 
 // A sequence is what a submitted command buffer had recorded. A decoded token
@@ -25,9 +26,9 @@ type sequence struct {
 // equal it.
 type key struct {
 	dispatch mtl.Dispatch // its slices are own copies; unused by a copy
-	// fresh are the buffers that no earlier piece of the sequence has, and pipeline
+	// fresh are the memories that no earlier piece of the sequence has, and pipeline
 	// the pipeline, nil where an earlier piece has it.
-	fresh    []*Buffer
+	fresh    []*record.Memory
 	pipeline *Pipeline
 }
 
@@ -113,7 +114,7 @@ func (w *work) repeats(d *mtl.Dispatch) bool {
 			x.Type != y.Type || (x.Bytes == nil) != (y.Bytes == nil) || !bytes.Equal(x.Bytes, y.Bytes) {
 			return false
 		}
-		if x.Buffer != nil && x.Buffer.(*Buffer).released.Load() {
+		if x.Buffer != nil && x.Buffer.(*Buffer).life.Released() {
 			return false
 		}
 	}
@@ -181,7 +182,7 @@ func (cb *CommandBuffer) sequenceOf() *sequence {
 		for _, b := range w.key.dispatch.Bindings {
 			if own, ok := b.Buffer.(*Buffer); ok && !buffers[own] {
 				buffers[own] = true
-				w.key.fresh = append(w.key.fresh, own)
+				w.key.fresh = append(w.key.fresh, own.life)
 			}
 		}
 		if p, ok := w.key.dispatch.Pipeline.(*Pipeline); ok && !pipelines[p] {

@@ -28,7 +28,9 @@ func newRecorder(t *testing.T) *recorder {
 		limits: mtl.Limits{MaxThreadsPerThreadgroup: 1024, MaxThreadgroupMemory: 48 << 10, MaxBuffers: maxBuffers, SIMDWidth: 32}}
 	r := &recorder{t: t, d: d, pipeline: &Pipeline{device: d, kernel: &Kernel{d: d.driver, src: src, MaxThreads: 1024}, args: args, threads: 1024}}
 	for k := range 3 {
-		r.buffers = append(r.buffers, &Buffer{device: d, label: fmt.Sprint("b", k), size: 1 << 10, mem: &Memory{d: d.driver, addr: uint64(1 + k<<10), size: 1 << 10}})
+		// At address 0, as freed memory is: no driver is here to take it back.
+		b := d.newBuffer(&Memory{d: d.driver, size: 1 << 10}, 1<<10, fmt.Sprint("b", k))
+		r.buffers = append(r.buffers, b)
 	}
 	return r
 }
@@ -57,7 +59,7 @@ func (r *recorder) kept(steps []step) *sequence {
 	cb := r.record(steps)
 	require.Nil(r.t, cb.unfollow())
 	cb.keep(nil)
-	cb.state = submitted
+	cb.state.Submit()
 	cb.release()
 	r.idle()
 	return r.d.driver.sequences.all()[0]
@@ -66,7 +68,9 @@ func (r *recorder) kept(steps []step) *sequence {
 // idle wants nothing held.
 func (r *recorder) idle() {
 	for _, b := range r.buffers {
-		require.Zero(r.t, b.pending, b.label)
+		if !b.life.Released() {
+			require.NoError(r.t, b.life.Host(b, "read", 0, 1, func() {}))
+		}
 	}
 	require.Zero(r.t, r.pipeline.recorded)
 }
@@ -152,7 +156,6 @@ func TestRepeatsNothingReleased(t *testing.T) {
 	r := newRecorder(t)
 	all := steps(12)
 	r.kept(all)
-	r.buffers[2].mem = nil // no driver to give it back to
 	r.buffers[2].Release()
 	cb := r.record(all[:2])
 	err := cb.Dispatch(r.dispatch(all[2]))
