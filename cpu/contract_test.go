@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"unsafe"
@@ -202,9 +203,17 @@ func TestZeroRows(t *testing.T) {
 // A layer's nodes allocate nothing once warm, also as the context grows within
 // the room that scratch memory has.
 func TestNoAllocations(t *testing.T) {
-	b := newBackend(t, cpu.Options{Threads: 2})
+	for _, n := range []int{1, 3} { // a single token has ways of its own
+		for _, typ := range []gguf.Type{gguf.F32, gguf.Q4_0, gguf.Q4_K} {
+			t.Run(fmt.Sprintf("%d tokens, %v", n, typ), func(t *testing.T) { noAllocations(t, n, typ) })
+		}
+	}
+}
+
+func noAllocations(t *testing.T, n int, typ gguf.Type) {
+	b := newBackend(t, cpu.Options{Threads: 4})
 	rng := rand.New(rand.NewPCG(8, 8))
-	const d, heads, hd, n = 256, 4, 64, 3
+	const d, heads, hd = 256, 4, 64
 	kv := newKV(t, b, gguf.F16, 256, heads*hd, heads*hd)
 	input := func(typ gguf.Type, s graph.Shape, data []byte) (*graph.Node, graph.Operand) {
 		buf, err := b.AllocBuffer(len(data))
@@ -213,11 +222,11 @@ func TestNoAllocations(t *testing.T) {
 		return &graph.Node{Op: graph.Input, Type: typ, Shape: s}, graph.Operand{Buf: buf, Len: len(data)}
 	}
 	x, xo := input(gguf.F32, graph.Mat(d, n), f32Bytes(randFloats(rng, d*n)))
-	pos, poso := input(gguf.I32, graph.Vec(n), i32Bytes(0, 1, 2))
+	pos, poso := input(gguf.I32, graph.Vec(n), i32Bytes(0, 1, 2)[:4*n])
 	win := &graph.Node{Op: graph.KvcacheLoad, Type: gguf.F16, Shape: graph.Mat(heads*hd, 256)}
 	_, out := input(gguf.F32, graph.Mat(d, n), make([]byte, 4*d*n))
 	table := weightOf(t, "e", gguf.Q4_K, graph.Mat(d, 3), randFloats(rng, 3*d))
-	w := weightOf(t, "w", gguf.Q4_K, graph.Mat(d, d), randFloats(rng, d*d))
+	w := weightOf(t, "w", typ, graph.Mat(d, d), randFloats(rng, d*d))
 	bias := weightOf(t, "b", gguf.F32, graph.Vec(d), randFloats(rng, d))
 	rope := graph.Rope{Mode: graph.RopeNeox, NDims: hd, FreqBase: 1e6, FreqScale: 1, AttnFactor: 1}
 	type call struct {
@@ -245,7 +254,7 @@ func TestNoAllocations(t *testing.T) {
 			}
 		}
 	}
-	require.NoError(t, b.WriteHost(poso.Buf, 0, i32Bytes(0, 1, 2)))
+	require.NoError(t, b.WriteHost(poso.Buf, 0, i32Bytes(0, 1, 2)[:4*n]))
 	run()
 	require.Zero(t, testing.AllocsPerRun(20, run))
 }
