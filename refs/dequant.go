@@ -89,8 +89,9 @@ func nibble(qs []byte, i int) int {
 
 func decodeQ4_0(y []float64, b []byte) {
 	d := half(b)
-	for i := range 32 {
-		y[i] = float64(nibble(b[2:], i)-8) * d
+	for i, q := range b[2:18] {
+		y[i] = float64(int(q&15)-8) * d
+		y[i+16] = float64(int(q>>4)-8) * d
 	}
 }
 
@@ -136,11 +137,12 @@ func scaleAndMin(s []byte, g int) (scale, min float64) {
 
 func decodeQ4_K(y []float64, b []byte) {
 	d, dmin, scales, qs := half(b), half(b[2:]), b[4:16], b[16:]
-	for e := range 256 {
-		g, i := e/32, e%32
+	for g := range 8 {
 		scale, min := scaleAndMin(scales, g)
-		q := qs[32*(g/2)+i] >> (4 * (g % 2)) & 15
-		y[e] = d*scale*float64(q) - dmin*min
+		scale, min = d*scale, dmin*min
+		for i, q := range qs[32*(g/2):][:32] {
+			y[32*g+i] = scale*float64(q>>(4*(g%2))&15) - min
+		}
 	}
 }
 
@@ -156,10 +158,13 @@ func decodeQ5_K(y []float64, b []byte) {
 
 func decodeQ6_K(y []float64, b []byte) {
 	ql, qh, scales, d := b[:128], b[128:192], b[192:208], half(b[208:])
-	for e := range 256 {
-		h, r, i := e/128, e%128/32, e%32
-		low := ql[64*h+32*(r%2)+i] >> (4 * (r / 2)) & 15
-		high := qh[32*h+i] >> (2 * r) & 3
-		y[e] = d * float64(int8(scales[e/16])) * float64(int(low)+int(high)<<4-32)
+	for g := range 16 { // of 16 values with one scale: a half h, a quarter r of it, from i on
+		h, r, i := g/8, g%8/2, g%2*16
+		scale := d * float64(int8(scales[g]))
+		low, high := ql[64*h+32*(r%2)+i:][:16], qh[32*h+i:][:16]
+		for k := range 16 {
+			q := int(low[k]>>(4*(r/2))&15) + int(high[k]>>(2*r)&3)<<4
+			y[16*g+k] = scale * float64(q-32)
+		}
 	}
 }
