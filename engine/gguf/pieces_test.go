@@ -40,10 +40,26 @@ func TestPieces(t *testing.T) {
 	require.NoError(t, w.Flush())
 	require.Equal(t, []int{pieceBytes, pieceBytes, pieceBytes, 15}, out.sizes)
 	require.True(t, string(want) == string(out.data))
-	_, err := w.Write([]byte{1})
+}
+
+// Once a piece could not be written nothing follows it, so that whoever goes on
+// writing can't end with a hole and no error.
+func TestPiecesKeepAnError(t *testing.T) {
+	out := &writes{n: 1}
+	w := &pieceWriter{w: out}
+	k, err := w.Write(make([]byte, 2*pieceBytes+1))
+	require.EqualError(t, err, "full")
+	require.Equal(t, 2*pieceBytes, k)
+	out.n = 100 // there would be room again
+	k, err = w.Write([]byte{1})
+	require.EqualError(t, err, "full")
+	require.Zero(t, k)
+	require.EqualError(t, w.Flush(), "full")
+	require.Equal(t, []int{pieceBytes}, out.sizes)
+
+	w = &pieceWriter{w: &writes{}}
+	_, err = w.Write([]byte{1})
 	require.NoError(t, err)
 	require.EqualError(t, w.Flush(), "full")
-	k, err := w.Write(make([]byte, pieceBytes+1))
-	require.EqualError(t, err, "full")
-	require.Equal(t, pieceBytes, k)
+	require.EqualError(t, w.Flush(), "full")
 }
