@@ -37,9 +37,15 @@ const (
 	multiRows = 2 // outputs of a threadgroup
 )
 
-// single is how the single tier cuts products of a type: outputs of a threadgroup, columns
-// that a simdgroup takes at a time, and how many simdgroups to make of few rows, as
-// measured on a large GPU: it depends on how many of the kernel run there at once.
+// singleSimdgroups is the most of a threadgroup of the single tier. The kernels have
+// room for the sums of that many: SINGLE_SIMDGROUPS in mul_mv.metal.
+const singleSimdgroups = 5
+
+// single is how the single tier cuts products of a type: outputs of a threadgroup, which
+// its kernel has fixed, and as measured on a large GPU: of how many columns a simdgroup
+// should have a share (at least what it takes in one step; q8_0's takes 256), and how
+// many simdgroups to make of few rows, which depends on how many of the kernel run there
+// at once.
 var single = map[gguf.Type]struct{ rows, columns, enough int }{
 	gguf.F32: {2, 256, 7200}, gguf.F16: {2, 256, 7200}, gguf.BF16: {2, 256, 7200},
 	gguf.Q4_0: {4, 512, 2700}, gguf.Q4_1: {4, 512, 3600}, gguf.Q5_0: {4, 512, 3600}, gguf.Q5_1: {4, 512, 2700}, gguf.Q8_0: {4, 512, 19000},
@@ -48,13 +54,13 @@ var single = map[gguf.Type]struct{ rows, columns, enough int }{
 
 // SingleGrid is the threadgroups of the single tier, and the simdgroups that share the
 // columns of a threadgroup's rows: one where there are rows enough to fill a large
-// GPU, up to five while each takes columns more than once.
+// GPU, up to singleSimdgroups while each takes columns more than once.
 func SingleGrid(t gguf.Type, inDim, outDim int) (groups, simdgroups int) {
 	one := single[t]
 	if groups = ceil(outDim, one.rows); outDim < one.rows {
 		groups = outDim
 	}
-	return groups, max(1, min(5, one.enough/groups, 2*inDim/(3*one.columns)))
+	return groups, max(1, min(singleSimdgroups, one.enough/groups, 2*inDim/(3*one.columns)))
 }
 
 // mulMats is the entries by type and tier.

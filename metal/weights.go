@@ -32,8 +32,9 @@ type held struct {
 	copied bool
 }
 
-// weightAlignment is what the kernels' widest loads need. Weights of a file that
-// is aligned to less are copied.
+// weightAlignment is what the kernels' widest loads need: mul_mv.metal reads the blocks
+// of q4_K and q5_K, whose bytes are multiples of 16, as uint4. Weights of a file that is
+// aligned to less are copied.
 const weightAlignment = 16
 
 func (r *registry) init() {

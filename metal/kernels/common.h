@@ -1,8 +1,10 @@
 // Weight types: their blocks, and how lanes take values out of them. The layouts
 // are in docs/numerics.md, section 3.
 //
-// Blocks are aligned to 2 bytes: nibbles and bits are read as ushort, whose low
-// byte comes first in memory.
+// A row's blocks follow each other without gaps from a multiple of 16 bytes on. Types of
+// 18, 22, 34 and 210 bytes a block are therefore aligned to 2 bytes and read as ushort,
+// whose low byte comes first in memory; those of 20 and 24 may be read as uint, and those
+// of 144 and 176 as uint4.
 #ifndef MINFER_COMMON_H
 #define MINFER_COMMON_H
 

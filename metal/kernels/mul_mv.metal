@@ -328,11 +328,11 @@ inline void sixes_single(device const block_q6_K *w, device const float *x, devi
 #pragma unroll
             for (uint r = 0; r < 4; r++) {
                 device const char *scales = b->scales + 8 * part + j / 4;
-                const uint a = two(b->ql + 32 * part + 2 * j), c = two(b->ql + 32 * part + 16 + 2 * j), h = two(b->qh + 16 * part + 2 * j);
-                float t = float(scales[0]) * sevens(start[0], ((a << 1) & 0x1e1e1e1e) | ((h << 5) & 0x60606060), v);
-                t += float(scales[2]) * sevens(start[1], ((c << 1) & 0x1e1e1e1e) | ((h << 3) & 0x60606060), v + 4);
-                t += float(scales[4]) * sevens(start[2], ((a >> 3) & 0x1e1e1e1e) | ((h << 1) & 0x60606060), v + 8);
-                t += float(scales[6]) * sevens(start[3], ((c >> 3) & 0x1e1e1e1e) | ((h >> 1) & 0x60606060), v + 12);
+                const uint lo = two(b->ql + 32 * part + 2 * j), hi = two(b->ql + 32 * part + 16 + 2 * j), h = two(b->qh + 16 * part + 2 * j);
+                float t = float(scales[0]) * sevens(start[0], ((lo << 1) & 0x1e1e1e1e) | ((h << 5) & 0x60606060), v);
+                t += float(scales[2]) * sevens(start[1], ((hi << 1) & 0x1e1e1e1e) | ((h << 3) & 0x60606060), v + 4);
+                t += float(scales[4]) * sevens(start[2], ((lo >> 3) & 0x1e1e1e1e) | ((h << 1) & 0x60606060), v + 8);
+                t += float(scales[6]) * sevens(start[3], ((hi >> 3) & 0x1e1e1e1e) | ((h >> 1) & 0x60606060), v + 12);
                 sum[r] += float(b->d) * t;
                 b += stride;
             }
@@ -390,7 +390,9 @@ inline void plain_single(device const T *w, device const float *x, device const 
     store_rows<2, 32>(sum, bias, y, p, sums, at, sg, sgs, lane);
 }
 
-// Up to 5 simdgroups.
+// The most simdgroups of a threadgroup: singleSimdgroups of metal/matmul.go.
+#define SINGLE_SIMDGROUPS 5
+
 #define MUL_MV_OF(attributes, name, type, rows, call)                                    \
     attributes kernel void kernel_mul_mat_##name##_single(device const type *w [[buffer(0)]],    \
                                                           device const float *x [[buffer(1)]],   \
@@ -401,7 +403,7 @@ inline void plain_single(device const T *w, device const float *x, device const 
                                                           uint sg [[simdgroup_index_in_threadgroup]],  \
                                                           uint sgs [[simdgroups_per_threadgroup]],     \
                                                           uint lane [[thread_index_in_simdgroup]]) {   \
-        threadgroup float sums[5 * rows];                                                \
+        threadgroup float sums[SINGLE_SIMDGROUPS * rows];                                \
         call(w, x, bias, y, p, sums, group, sg, sgs, lane);                              \
     }
 #define MUL_MV(name, type, rows, call) MUL_MV_OF(, name, type, rows, call)

@@ -36,10 +36,11 @@ func budget(tier suites.Tier) int64 {
 var types = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K}
 
 var (
-	// Rows of weights: the tails of the gemm's 64, of the single tier's 8 and the
-	// multi tier's 2, 1, primes, and those from which the gemm takes two tokens.
+	// Rows of weights: the tails of the gemm's 64, of the single tier's 2, 4 and 8 and
+	// the multi tier's 2, 1, primes, and those from which the gemm takes two tokens.
 	ms = []int{1, 2, 3, 7, 8, 9, 31, 63, 64, 65, 127, 896, 2048, 2053}
-	// Tokens: the tails of the gemm's 32 and both sides of its threshold.
+	// Tokens: the first tile of the gemm's 64, cut anywhere and whole, one more, and both
+	// sides of its threshold. More tokens are among the cases below.
 	ns = []int{1, 2, 8, 9, 15, 16, 31, 32, 33, 64, 65}
 	// Lengths of the sums, in blocks, and of real models.
 	blocks = []int{1, 2, 3, 5, 7}
@@ -152,7 +153,7 @@ func list(tier suites.Tier) []metalcase.Case {
 			&metalcase.MulMat{Type: t, M: 128, N: 64, K: k}, &metalcase.MulMat{Type: t, M: 64, N: 128, K: k}, &metalcase.MulMat{Type: t, M: 66, N: 65, K: k})
 	}
 	// What no covering row has room for: outputs and tokens beyond any one batch of
-	// threadgroups, with short sums; packed rows one block past the short way of single.
+	// threadgroups, with short sums; rows one block past a whole step of the single tier.
 	noGEMM := metalcase.Setting{"MINFER_GEMM=0"}
 	for _, t := range []gguf.Type{gguf.F32, gguf.Q8_0} {
 		k := t.BlockSize()
