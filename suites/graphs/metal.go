@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
@@ -478,11 +479,17 @@ func (c *metalCheck) gate(which string) (harness.Result, error) {
 }
 
 // weightCopy: weights that were copied give the bits of those in place. A device that
-// can't read the host's memory copies all, and the lever changes nothing.
+// can't read the host's memory copies all, and the lever changes nothing. One that can
+// has no copy of its own.
 func (c *metalCheck) weightCopy() (harness.Result, error) {
 	in, err := c.metal(lever.Default())
 	if err != nil {
 		return harness.Result{}, err
+	}
+	if in.Device().Limits().NoCopy {
+		if err := wraps(in.Device()); err != nil {
+			return harness.Failed("%v", err), nil
+		}
 	}
 	l := lever.Default()
 	l.WeightCopy = true
@@ -507,6 +514,30 @@ func (c *metalCheck) weightCopy() (harness.Result, error) {
 	}
 	return c.bits(session.Options{}, s)
 }
+
+// wraps says whether what is written to wrapped memory shows in the buffer.
+func wraps(d mtl.Device) error {
+	page := d.Limits().PageSize
+	data := make([]byte, 2*page)
+	skip := -address(data) & uintptr(page-1)
+	data = data[skip:][:page]
+	b, err := d.WrapNoCopy(data, "wrapped")
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	data[page-1] = 0x5a
+	var got [1]byte
+	if err := b.Read(page-1, got[:]); err != nil {
+		return err
+	}
+	if got[0] != 0x5a {
+		return fmt.Errorf("a byte written to wrapped memory is %#x in its buffer, want 0x5a: the device has a copy", got[0])
+	}
+	return nil
+}
+
+func address(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
 // parts writes the model in several files and runs it from them, in place where the
 // device can read the host's memory.

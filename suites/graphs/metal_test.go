@@ -61,6 +61,17 @@ func TestMetalWithoutWrapping(t *testing.T) {
 	require.Equal(t, 2, report.Count(harness.Pass), "%v", report.Results)
 }
 
+// copying is a device that has a copy of what it should wrap.
+type copying struct{ mtl.Device }
+
+func (d copying) WrapNoCopy(data []byte, label string) (mtl.Buffer, error) {
+	b, err := d.NewBuffer(len(data), label)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.Write(0, data)
+}
+
 // Each fault breaks one promise, and the case of that promise goes red.
 func TestMetalFaults(t *testing.T) {
 	run := func(env *suites.Env, filter, want string) {
@@ -74,4 +85,22 @@ func TestMetalFaults(t *testing.T) {
 	env := metalEnv(t, suitetest.Kernels(t, suitetest.Fault{File: "norm.metal", Old: "float(p.cols) + p.eps", New: "float(p.cols) + p.eps + 0.01f"},
 		suitetest.Fault{File: "norm.metal", Old: "p.eps), p, tid, 256)", New: "p.eps + 0.01f), p, tid, 256)"}))
 	run(env, "batches .*kv=f32 cut=11", "row 0 of the logits: ")
+
+	// Weights are copied though the device could read them: file parts do not start on its
+	// pages.
+	env = metalEnv(t, nil)
+	limit(env, func(l *mtl.Limits) { l.PageSize = 1 << 28 })
+	run(env, "parts", " parts wrapped, ")
+	// One that cuts file parts: each is more than one buffer, and a weight lies in none.
+	env = metalEnv(t, nil)
+	limit(env, func(l *mtl.Limits) { l.MaxBufferLength = 4 * l.PageSize })
+	run(env, "weight_copy", "weights in place and ")
+	// One that copies what it should wrap.
+	env = metalEnv(t, nil)
+	open := env.Device.Open
+	env.Device.Open = func(threads int) (mtl.Device, error) {
+		d, err := open(threads)
+		return copying{d}, err
+	}
+	run(env, "weight_copy", "the device has a copy")
 }
