@@ -226,6 +226,25 @@ func TestRunGPUWrong(t *testing.T) {
 	require.False(t, rec.Agree)
 	require.Contains(t, joined(rec.Wrong), "minfer, prefill, after the rounds: ")
 	require.NotContains(t, joined(rec.Wrong), "decode")
+
+	// A decode has 5e-5 of the logits' size, 2.16 here, for each, a prefill 1e-3 for all.
+	off := func(by float32) [][]float32 { return [][]float32{{1, 2 + by, 3}} }
+	for _, c := range []struct {
+		decode, prefill float32
+		wrong           []string
+	}{
+		{1.0e-4, 3.6e-3, nil},
+		{1.2e-4, 3.6e-3, []string{"minfer, decode: "}},
+		{1.0e-4, 3.9e-3, []string{"minfer, prefill: NMSE"}},
+	} {
+		rec := &Record{}
+		require.NoError(t, rec.ours("", want, off(c.decode), off(c.prefill)))
+		require.Equal(t, len(c.wrong) == 0, rec.Agree)
+		require.Len(t, rec.Wrong, len(c.wrong))
+		for i, wrong := range c.wrong {
+			require.Contains(t, rec.Wrong[i], wrong)
+		}
+	}
 }
 
 func joined(all []string) (s string) {

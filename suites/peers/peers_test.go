@@ -107,6 +107,41 @@ func TestMeasure(t *testing.T) {
 	require.Len(t, rec.Rows, 7)
 }
 
+// A warm test goes through the work once more before its rounds, outside of the clock,
+// so that the cost of a first use is in no sample, and no side ends early.
+func TestMeasureWarm(t *testing.T) {
+	var log []string
+	ours := &fake{name: Ours, log: &log}
+	theirs := &fake{name: "theirs", log: &log}
+	slow := &fake{name: "slow", log: &log, pause: 20 * time.Millisecond}
+	used := map[string]bool{}
+	rec := &Record{}
+	left, err := rec.measure(t.Context(), Options{Rounds: 3, Seed: 1}, test{name: "decode", tokens: 2, depth: 5, warm: true},
+		[]contender{ours.contender(), theirs.contender(), slow.contender()}, func(c contender) error {
+			if !used[c.name] {
+				used[c.name] = true
+				time.Sleep(500 * time.Millisecond)
+			}
+			return c.eval([]int32{1, 2})
+		})
+	require.NoError(t, err)
+	require.Len(t, left, 3)
+	for i, name := range []string{Ours, "theirs", "slow"} {
+		row := rec.Rows[i]
+		require.Equal(t, name, row.Side)
+		require.Len(t, row.Samples, 3)
+		require.Less(t, slices.Max(row.Samples), 400*time.Millisecond)
+		// Five times: to warm up, in the round that does not count, and in three.
+		n := 0
+		for _, l := range log {
+			if l == name+" 2 at 5" {
+				n++
+			}
+		}
+		require.Equal(t, 5, n)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	good := func() *Options {
 		return &Options{Threads: []int{1, 2}, Prompts: []int{1}, Depths: []int{0}, Generate: 1, Rounds: 1}
