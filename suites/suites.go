@@ -158,6 +158,11 @@ type Device struct {
 	// Fast opens the same device without its sanitizer, nil where Open's has none:
 	// for runs so long that only a part of them can be watched.
 	Fast func(threads int) (mtl.Device, error)
+	// CopiesWeights: the device does not read the host's memory, so no lever can keep
+	// weights where they are.
+	CopiesWeights bool
+	// GEMMFrom is the device's mtl.Limits.GEMMFrom.
+	GEMMFrom int
 }
 
 // Describe names the device with what its rates depend on.

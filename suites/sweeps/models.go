@@ -113,8 +113,8 @@ func listDecode(e *Env, o Options) ([]Scenario, error) {
 // listWeights measures weights in place against copies of them: their registration,
 // and decode.
 func listWeights(e *Env, o Options) ([]Scenario, error) {
-	if !e.metal() {
-		return nil, nil // the CPU reads the mapped file
+	if !e.metal() || e.Device.CopiesWeights {
+		return nil, nil // the CPU reads the mapped file, such a device never does
 	}
 	p := pairOf("MINFER_WEIGHT_COPY")
 	var all []Scenario
@@ -163,6 +163,9 @@ func listLevers(e *Env, o Options) ([]Scenario, error) {
 			if p.flash && !flashHead(shapes[0].HeadDimK) {
 				continue // there is no kernel to choose
 			}
+			if p.lever == "MINFER_WEIGHT_COPY" && e.Device.CopiesWeights {
+				continue // it changes nothing
+			}
 			if !e.metal() {
 				if p.lever != "MINFER_CACHE_TYPE" {
 					continue
@@ -172,6 +175,9 @@ func listLevers(e *Env, o Options) ([]Scenario, error) {
 			tokens, depth := list(o.TG, 4)[0], list(o.KV, 48)[0]
 			if p.tokens > 0 {
 				tokens, depth = max(list(o.PP, 16)[0], p.tokens), 0
+			}
+			if p.lever == "MINFER_GEMM" { // enough for the widest product of a layer
+				tokens = max(tokens, (e.Device.GEMMFrom+shapes[0].NFF-1)/shapes[0].NFF)
 			}
 			s, err := whole(e, o, src, &p, tokens, depth, p.tokens == 0)
 			if err != nil {

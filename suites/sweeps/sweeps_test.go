@@ -161,6 +161,24 @@ func TestEveryLeverOnce(t *testing.T) {
 	require.ElementsMatch(t, want, got)
 }
 
+// On a device with memory of its own nothing keeps weights in place, and the GEMM is
+// live only from its threshold on.
+func TestLeversOfADevice(t *testing.T) {
+	e := *softEnv(t)
+	env := *e.Env
+	env.Device.CopiesWeights, env.Device.GEMMFrom = true, 50_000
+	e.Env = &env
+	require.Empty(t, list(t, &e, options(), "weights"))
+	levers := list(t, &e, options(), "levers")
+	require.Len(t, levers, 10)
+	for _, s := range levers {
+		require.NotEqual(t, "MINFER_WEIGHT_COPY", s.Lever)
+		if s.Lever == "MINFER_GEMM" {
+			require.Contains(t, s.ID().String(), "pp=66 ", "768 outputs times 66 tokens") // 65 fall short
+		}
+	}
+}
+
 // A setting of the environment that takes a lever's effect away does not: what the
 // lever needs is set for both sides.
 func TestLeversStayLive(t *testing.T) {

@@ -140,6 +140,7 @@ func cudaDevice(d suites.Device, o DeviceOptions) (suites.Device, error) {
 	}
 	driver, compiler := gpu.Versions()
 	d.Name = fmt.Sprintf("cuda (%s, driver %s, NVRTC %s)", gpu.Name(), driver, compiler)
+	d.CopiesWeights, d.GEMMFrom = !gpu.Limits().NoCopy, gpu.Limits().GEMMFrom
 	if err := gpu.Close(); err != nil {
 		return suites.Device{}, fmt.Errorf("device %q: %w", "cuda", err)
 	}
