@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,7 +73,12 @@ func TestCommittedRecords(t *testing.T) {
 					require.True(t, m.Check.OK(), r.Key())
 				}
 			}
-			require.NotEqual(t, "no", r.SameText(), r.Key())
+			if r.Lever == "MINFER_CACHE_TYPE" && r.SameText() == "no" {
+				// Another type rounds what is stored: with random weights that decides tokens.
+				require.Contains(t, strings.Join(r.Warnings, "\n"), "the greedy texts of the sides part at token", r.Key())
+			} else {
+				require.NotEqual(t, "no", r.SameText(), r.Key())
+			}
 			if r.Model != nil {
 				require.Regexp(t, "^[0-9a-f]{64}$", r.Model.SHA256, r.Key())
 			}
