@@ -164,12 +164,11 @@ func TestEveryLeverOnce(t *testing.T) {
 // On a device with memory of its own nothing keeps weights in place, and the GEMM is
 // live only from its threshold on.
 func TestLeversOfADevice(t *testing.T) {
-	e := *softEnv(t)
-	env := *e.Env
-	env.Device.CopiesWeights, env.Device.GEMMFrom = true, 50_000
-	e.Env = &env
-	require.Empty(t, list(t, &e, options(), "weights"))
-	levers := list(t, &e, options(), "levers")
+	e := newSoft(t.TempDir(), nil)
+	t.Cleanup(e.Close)
+	e.Device.CopiesWeights, e.Device.GEMMFrom = true, 50_000
+	require.Empty(t, list(t, e, options(), "weights"))
+	levers := list(t, e, options(), "levers")
 	require.Len(t, levers, 10)
 	for _, s := range levers {
 		require.NotEqual(t, "MINFER_WEIGHT_COPY", s.Lever)
