@@ -15,7 +15,7 @@ import (
 // The committed records are whole: their form, their provenance, their check,
 // and rates that follow from their samples.
 func TestResults(t *testing.T) {
-	files, err := filepath.Glob("../../results/peers-*.json")
+	files, err := filepath.Glob("../../results/peers/*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
