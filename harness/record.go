@@ -48,6 +48,9 @@ type Measured struct {
 	DeviceS   []float64 `json:"device_samples_s,omitempty"`
 	Median    float64   `json:"median_s"`
 	Work      Work      `json:"work"` // of one execution
+	// WeightSet is the bytes of the weights that executions in a row took in turn, so
+	// that no cache held those of the next; 0 where each took the same.
+	WeightSet int64     `json:"weight_set_bytes,omitempty"`
 	Counters  *Counters `json:"counters,omitempty"`
 	// GPUSeconds is what the record's GPU takes for the bytes of Counters.
 	GPUSeconds float64 `json:"gpu_s,omitempty"`
@@ -122,8 +125,25 @@ func (m *Measured) Rate() (rate float64, unit string) {
 // bytes or of its multiply-adds that is nearer. 0 without limits.
 func (r *Record) Share(side int) (share float64, of string) { return r.share(&r.Sides[side]) }
 
-func (r *Record) share(m *Measured) (share float64, of string) {
-	if m.Median <= 0 {
+// DeviceShare is Share in the device's own time, without what it costs the host to
+// ask for the work: 0 where no timer of the device's was read.
+func (r *Record) DeviceShare(side int) (share float64, of string) {
+	m := &r.Sides[side]
+	return r.shareIn(m, m.DeviceMedian())
+}
+
+// DeviceMedian is the median of the device's own times of an execution, 0 without any.
+func (m *Measured) DeviceMedian() float64 {
+	if len(m.DeviceS) == 0 {
+		return 0
+	}
+	return MedianOf(m.DeviceS)
+}
+
+func (r *Record) share(m *Measured) (share float64, of string) { return r.shareIn(m, m.Median) }
+
+func (r *Record) shareIn(m *Measured, seconds float64) (share float64, of string) {
+	if seconds <= 0 {
 		return 0, ""
 	}
 	for _, l := range r.Limits {
@@ -131,7 +151,7 @@ func (r *Record) share(m *Measured) (share float64, of string) {
 		if strings.HasPrefix(l.Name, "multiply_add") {
 			work = m.Work.MultiplyAdds
 		}
-		if s := float64(work) / m.Median / l.Rate; l.Rate > 0 && s > share {
+		if s := float64(work) / seconds / l.Rate; l.Rate > 0 && s > share {
 			share, of = s, l.Name
 		}
 	}
@@ -241,6 +261,7 @@ func NewTable(records []Record) Table {
 		filled(name+" B", side(1, cell))
 	}
 	each("time", func(_ *Record, m *Measured) string { return seconds(m.Median) })
+	each("device time", func(_ *Record, m *Measured) string { return seconds(m.DeviceMedian()) })
 	each("rate", func(_ *Record, m *Measured) string { return rateText(m) })
 	if two {
 		filled("time B/A", func(r *Record) string {

@@ -160,7 +160,7 @@ func (m *Measured) valid() error {
 			return fmt.Errorf("has a sample of %v s: want more than 0", s)
 		}
 	}
-	counts := []int64{int64(m.Inner), m.Work.Tokens, m.Work.MultiplyAdds, m.Work.Bytes}
+	counts := []int64{int64(m.Inner), m.Work.Tokens, m.Work.MultiplyAdds, m.Work.Bytes, m.WeightSet}
 	if c := m.Counters; c != nil {
 		counts = append(counts, c.Dispatches, c.BytesRead, c.BytesWritten, c.Instructions, c.Barriers, c.Divergent)
 	}

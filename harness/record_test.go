@@ -132,6 +132,14 @@ func TestShare(t *testing.T) {
 	share, of = r.Share(0)
 	require.Equal(t, "read", of)
 	require.InDelta(t, float64(1<<20)/0.011/1e9, share, 1e-9)
+	r.Sides[0].DeviceS = nil
+	share, of = r.DeviceShare(0)
+	require.Zero(t, share)
+	require.Empty(t, of)
+	r.Sides[0].DeviceS = []float64{0.009, 0.004, 0.001}
+	share, of = r.DeviceShare(0)
+	require.Equal(t, "read", of)
+	require.InDelta(t, float64(1<<20)/0.004/1e9, share, 1e-9)
 }
 
 func TestRecordKey(t *testing.T) {

@@ -19,8 +19,13 @@ type MulMat struct {
 	M, N, K int
 	Bias    bool
 	Large   bool // weights beyond the range of a half
+	Bare    bool // without edges and with rows that recur, so that a large one is soon made: to be measured, not judged
 	Levers  Setting
 }
+
+// bareRows is how many different rows a bare product has: a prime, so that rows which
+// a kernel mixes up by a power of 2 differ.
+const bareRows = 1021
 
 // ID implements [Case].
 func (c *MulMat) ID() (string, []harness.Param) {
@@ -59,10 +64,15 @@ func (c *MulMat) Build(r *rand.Rand) (*Problem, error) {
 	if c.Large {
 		size = 1 << 20
 	}
-	data, err := weightsOf(r, c.Type, k, c.M, size)
+	different := c.M
+	if c.Bare {
+		different = min(different, bareRows)
+	}
+	drawn, err := weightsOf(r, c.Type, k, different, size)
 	if err != nil {
 		return nil, err
 	}
+	data := again(drawn, c.M*c.Type.RowBytes(k))
 	x := activations(r, c.K, c.N)
 	n := onenode.New(graph.MatMul, graph.Mat(c.M, c.N), onenode.Input("x", gguf.F32, graph.Mat(c.K, c.N)))
 	n.Weight = &graph.Weight{Name: "blk.0.w.weight", Type: c.Type, Shape: graph.Mat(c.K, c.M), Data: data}
@@ -75,20 +85,51 @@ func (c *MulMat) Build(r *rand.Rand) (*Problem, error) {
 	if c.Refusal() != "" {
 		return p, nil
 	}
-	product, err := newProduct(refs.Matrix{Type: c.Type, In: c.K, Out: c.M, Data: data}, refs.F64(x))
-	if err != nil {
-		return nil, err
+	matrix := refs.Matrix{Type: c.Type, In: c.K, Out: different, Data: drawn}
+	var want []float64
+	var terms float64
+	if c.Bare {
+		y, err := refs.MatMul(matrix, refs.F64(x))
+		if err != nil {
+			return nil, err
+		}
+		if terms, err = refs.MatMulTerms(matrix, refs.F64(x)); err != nil {
+			return nil, err
+		}
+		for t := range c.N {
+			want = append(want, again(y[t*different:(t+1)*different], c.M)...)
+		}
+	} else {
+		product, err := newProduct(matrix, refs.F64(x))
+		if err != nil {
+			return nil, err
+		}
+		want, terms = product.y, product.terms
+		p.Edges = product.edges(0)
 	}
-	want := product.y
-	p.Edges = product.edges(0)
 	if c.Bias {
 		want = refs.Add(want, refs.F64(bias))
 		for o, b := range bias {
+			if c.Bare {
+				break
+			}
 			p.Edges = append(p.Edges, Edge{What: "leaving out bias", N: o, At: o, By: float64(b)})
 		}
 	}
-	p.Results = []Result{{Type: gguf.F32, Want: want, K: float64(c.K), Terms: []float64{product.terms}}}
+	p.Results = []Result{{Type: gguf.F32, Want: want, K: float64(c.K), Terms: []float64{terms}}}
 	return p, nil
+}
+
+// again is what there is, again and again, up to n elements.
+func again[E any](what []E, n int) []E {
+	if len(what) == n {
+		return what
+	}
+	all := make([]E, 0, n)
+	for len(all) < n {
+		all = append(all, what[:min(len(what), n-len(all))]...)
+	}
+	return all
 }
 
 // product is a matrix product with what its edges need.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"minfer/engine/gguf"
@@ -122,8 +123,9 @@ func (l *loaded) derive(s *source) error {
 const (
 	checkPrompt = 12 // tokens in one pass
 	checkDecode = 4  // tokens one by one
-	// maxReference is the most multiply-adds of a float64 forward pass.
-	maxReference = 2_000_000_000
+	// coreReference is the most multiply-adds of a float64 forward pass for each core:
+	// some five seconds.
+	coreReference = 10_000_000_000
 	// logitsBound is how far logits on a Metal device may be from the reference, for
 	// logits of size 1 or less; cpuLogits on the CPU, which rounds activations.
 	logitsBound = 1e-3
@@ -146,7 +148,7 @@ func checkTokens(vocab int) []int32 {
 // reference gives the float64 logits of the last prompt token and of the decoded
 // ones; nil for a model that is too large.
 func (l *loaded) reference(kv gguf.Type) ([][]float64, error) {
-	if l.size*(checkPrompt+checkDecode) > maxReference {
+	if l.size*(checkPrompt+checkDecode) > coreReference*int64(runtime.GOMAXPROCS(0)) {
 		return nil, nil
 	}
 	if rows, ok := l.wants[kv]; ok {
@@ -321,6 +323,8 @@ func (s *modelSide) output() (output, error) {
 
 func (s *modelSide) work() harness.Work { return modelWork(s.l, s.kv, len(s.tokens), s.depth, 1) }
 
+func (s *modelSide) weightSet() int64 { return 0 }
+
 func (s *modelSide) close() {
 	s.ses.Close()
 	s.end()
@@ -441,5 +445,7 @@ func (s *holdSide) output() (output, error) {
 
 // work is what has to be copied: of weights in place, the concatenations alone.
 func (s *holdSide) work() harness.Work { return harness.Work{Bytes: int64(s.stats.CopiedBytes)} }
+
+func (s *holdSide) weightSet() int64 { return 0 }
 
 func (s *holdSide) close() {}

@@ -48,6 +48,8 @@ type opSide struct {
 	cpu     bool
 	w       harness.Work
 	steps   []step
+	others  [][]step // the same over copies of the weights: executions in a row take turns
+	set     int64    // bytes of all these weights, 0 where there are no copies
 	buffers []graph.Buffer
 	places  map[metalcase.Place]graph.Operand
 	kv      *graph.KV
@@ -94,7 +96,54 @@ func newOpSide(r *Runner, e *Env, c metalcase.Case, l lever.Levers, w harness.Wo
 	if parts == nil {
 		parts = (*opSide).whole
 	}
-	return s, parts(s, in)
+	if err := parts(s, in); err != nil {
+		return nil, err
+	}
+	if e.metal() && e.Device.CopiesWeights {
+		return s, s.turns(r.o.WeightBytes)
+	}
+	return s, nil
+}
+
+// turns registers copies of the steps' weights until there are that many bytes, so that
+// no execution finds its weights in a cache of the device, as none does in a model.
+func (s *opSide) turns(total int) error {
+	size := 0
+	for _, x := range s.steps {
+		if x.n.Weight != nil {
+			size += len(x.n.Weight.Data)
+		}
+	}
+	if size == 0 || size >= total {
+		return nil
+	}
+	steps := s.steps
+	defer func() { s.steps = steps }()
+	for have := size; have < total; have += size {
+		s.steps = nil
+		for _, x := range steps {
+			n := *x.n
+			if n.Weight != nil {
+				w := *n.Weight
+				w.Name = fmt.Sprintf("%s copy %d", w.Name, len(s.others)+1)
+				n.Weight = &w
+			}
+			if err := s.add(&n, x.in, x.out); err != nil {
+				return err
+			}
+		}
+		s.others = append(s.others, s.steps)
+	}
+	s.set = int64(size) * int64(1+len(s.others))
+	return nil
+}
+
+// turn is the steps of an execution.
+func (s *opSide) turn(i int) []step {
+	if i %= 1 + len(s.others); i > 0 {
+		return s.others[i-1]
+	}
+	return s.steps
 }
 
 // build draws a case's data and computes its reference; the last one is kept.
@@ -205,9 +254,8 @@ func (s *opSide) run(ctx context.Context, n int) (time.Duration, error) {
 		return 0, err
 	}
 	start := time.Now()
-	for range n {
-		for i := range s.steps {
-			x := &s.steps[i]
+	for i := range n {
+		for _, x := range s.turn(i) {
 			if err := s.b.ExecuteNode(x.n, x.in, x.out, x.kv); err != nil {
 				if errors.Is(err, graph.ErrUnsupported) {
 					err = fmt.Errorf("%w: %w", ErrUnsupported, err)
@@ -274,6 +322,8 @@ func cpuTolerance(p *metalcase.Problem) float64 {
 }
 
 func (s *opSide) work() harness.Work { return s.w }
+
+func (s *opSide) weightSet() int64 { return s.set }
 
 func (s *opSide) close() {
 	for _, b := range s.buffers {

@@ -235,7 +235,7 @@ func listMatMul(e *Env, o Options) ([]Scenario, error) {
 				continue
 			}
 			for _, tokens := range withOne(list(o.PP, 16)) {
-				c := &metalcase.MulMat{Type: t, M: m.m, K: m.k, N: tokens}
+				c := &metalcase.MulMat{Type: t, M: m.m, K: m.k, N: tokens, Bare: true}
 				bytes := t.RowBytes(m.k)*m.m + 4*tokens*(m.k+m.m)
 				var p *pair
 				if tokens > 1 && (tokens >= gemmTokens || m.m >= gemmRows) {

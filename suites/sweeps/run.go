@@ -23,6 +23,9 @@ type subject interface {
 	// output is what the last execution gave, with its comparison.
 	output() (output, error)
 	work() harness.Work
+	// weightSet is the bytes of the weights that executions in a row take in turn, 0
+	// where they take the same.
+	weightSet() int64
 	close()
 }
 
@@ -62,6 +65,9 @@ func NewRunner(o Options) *Runner {
 	}
 	if o.ReadBytes == 0 {
 		o.ReadBytes = DefaultReadBytes
+	}
+	if o.WeightBytes == 0 {
+		o.WeightBytes = DefaultWeightBytes
 	}
 	if o.GPU.Read == 0 {
 		o.GPU = GPUs[0]
@@ -192,7 +198,7 @@ func (r *Runner) observe(ctx context.Context, s Scenario, side subject, notes *r
 			m.GPUSeconds = float64(sum.BytesRead+sum.BytesWritten) / r.o.GPU.Read
 		}
 	}
-	m.Work = side.work()
+	m.Work, m.WeightSet = side.work(), side.weightSet()
 	out, err := side.output()
 	m.Check = out.check
 	return out, err

@@ -50,6 +50,9 @@ type Options struct {
 	// ReadBytes is the memory that the read loop of a CPU goes through, 0 for
 	// DefaultReadBytes.
 	ReadBytes int
+	// WeightBytes is how much weights a single op goes over in turn on a device with
+	// memory of its own, 0 for DefaultWeightBytes: more than its caches hold.
+	WeightBytes int
 }
 
 // Defaults of Options.
@@ -57,6 +60,8 @@ const (
 	DefaultBudget    = 2 * time.Second
 	DefaultRound     = 10 * time.Millisecond
 	DefaultReadBytes = 1 << 29
+	// DefaultWeightBytes is five times the second cache of the largest GPU known here.
+	DefaultWeightBytes = 1 << 28
 )
 
 // Env is what a command gives: one device, the models to measure and a small one

@@ -418,6 +418,71 @@ func TestDeviceTimes(t *testing.T) {
 	}
 }
 
+// weightBytes is the size of the matrix of TestWeightsTakeTurns: 256 x 256 in blocks of
+// 32 weights, 18 bytes each.
+const weightBytes = 256 * 256 / 32 * 18
+
+// watched is a device that notes from which buffers its dispatches read.
+type watched struct {
+	mtl.Device
+	read map[mtl.Buffer]bool
+}
+
+func (d *watched) NewCommandBuffer(label string) (mtl.CommandBuffer, error) {
+	cb, err := d.Device.NewCommandBuffer(label)
+	return watching{cb, d}, err
+}
+
+type watching struct {
+	mtl.CommandBuffer
+	d *watched
+}
+
+func (c watching) Dispatch(d mtl.Dispatch) error {
+	for _, b := range d.Bindings {
+		if strings.Contains(d.Pipeline.Kernel(), "mul_mat") && b.Length == weightBytes {
+			c.d.read[b.Buffer] = true
+		}
+	}
+	return c.CommandBuffer.Dispatch(d)
+}
+
+// On a device with memory of its own a product goes over copies of its weights, until
+// they are as many bytes as no cache holds; elsewhere over the one that it has.
+func TestWeightsTakeTurns(t *testing.T) {
+	for _, copies := range []bool{true, false} {
+		e := newSoft(t.TempDir(), nil)
+		defer e.Close()
+		e.Device.CopiesWeights = copies
+		w := &watched{read: map[mtl.Buffer]bool{}}
+		open := e.Device.Open
+		e.Device.Open = func(threads int) (mtl.Device, error) {
+			var err error
+			w.Device, err = open(threads)
+			return w, err
+		}
+		o := options()
+		o.Types, o.PP, o.Reps, o.Round = []string{"q4_0"}, []int{16}, 3, 5*time.Millisecond
+		o.WeightBytes = 100_000
+		r := sweeps.NewRunner(o)
+		defer r.Close()
+		all := list(t, e, o, "matmul")
+		at := slices.IndexFunc(all, func(s sweeps.Scenario) bool { return strings.Contains(s.ID().String(), "m=256 n=1 k=256 ") })
+		rec, err := r.Run(t.Context(), all[at])
+		require.NoError(t, err)
+		require.True(t, sweeps.Holds(rec), rec.Warnings)
+		m := rec.Sides[0]
+		if !copies {
+			require.Zero(t, m.WeightSet)
+			require.Len(t, w.read, 1)
+			continue
+		}
+		require.Greater(t, m.Inner, 3)
+		require.Len(t, w.read, 3, "twice the matrix are fewer than 100,000 bytes")
+		require.EqualValues(t, 3*weightBytes, m.WeightSet)
+	}
+}
+
 // An interrupt ends a scenario soon, without a record.
 func TestInterrupt(t *testing.T) {
 	o := options()

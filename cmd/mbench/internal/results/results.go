@@ -308,6 +308,18 @@ func (w *writer) device(name string) {
 		}
 	}
 	w.table(t)
+	var set int64 // the smallest: all go over at least as much
+	for _, r := range records {
+		for i := range r.Sides {
+			if n := r.Sides[i].WeightSet; n > 0 && (set == 0 || n < set) {
+				set = n
+			}
+		}
+	}
+	if set > 0 {
+		w.line("Executions in a row of an op take copies of its weights in turn, %d MB or more of them, so", set/1e6)
+		w.line("that they come from memory as a model's do, not from a cache.\n")
+	}
 	if slices.ContainsFunc(records, func(r *harness.Record) bool { return onMetal(r) }) {
 		w.line("### %s: graph ops and their kernels\n", name)
 		w.table(w.kernels(records))
@@ -474,8 +486,70 @@ func change(a, b *harness.Counters, of func(*harness.Counters) int64) string {
 	return fmt.Sprintf("%d → %d (%s)", x, y, percent(float64(y)/float64(x)))
 }
 
+// own says what a device's records have of their own: times of its timers, and what a
+// software device counts.
+func own(records []*harness.Record) (timed, counted bool) {
+	for _, r := range records {
+		for i := range r.Sides {
+			timed = timed || len(r.Sides[i].DeviceS) > 0
+			counted = counted || r.Sides[i].Counters != nil
+		}
+	}
+	return timed, counted
+}
+
+// heads makes headings, those of timed and counted only where there is something in
+// them: names after "timed:" and "counted:".
+func heads(timed, counted bool, names ...string) []harness.Column {
+	var list []string
+	for _, n := range names {
+		if name, ok := strings.CutPrefix(n, "timed:"); ok {
+			if timed {
+				list = append(list, name)
+			}
+		} else if name, ok := strings.CutPrefix(n, "counted:"); ok {
+			if counted {
+				list = append(list, name)
+			}
+		} else {
+			list = append(list, n)
+		}
+	}
+	return columns(list...)
+}
+
+// cells leaves out of a row what heads leaves out of the headings.
+type cells struct {
+	timed, counted bool
+	list           []string
+}
+
+func (c *cells) add(s ...string) { c.list = append(c.list, s...) }
+
+func (c *cells) addTimed(s ...string) {
+	if c.timed {
+		c.add(s...)
+	}
+}
+
+func (c *cells) addCounted(s ...string) {
+	if c.counted {
+		c.add(s...)
+	}
+}
+
+// reached is a share of a limit, "" for none.
+func reached(share float64, of string) string {
+	if share <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %% (%s)", 100*share, strings.ReplaceAll(of, "_", "-"))
+}
+
 func (w *writer) levers(records []*harness.Record) harness.Table {
-	t := harness.Table{Columns: columns("scenario", "lever", "A", "B", ">time A", ">time B", ">Δ time", "instructions A → B", "bytes read A → B", "text", "warned of", "run")}
+	timed, counted := own(records)
+	t := harness.Table{Columns: heads(timed, counted, "scenario", "lever", "A", "B", ">time A", ">time B", ">Δ time", "timed:>device time A", "timed:>device time B",
+		"counted:instructions A → B", "counted:bytes read A → B", "text", "warned of", "run")}
 	for _, r := range records {
 		if r.AB == nil {
 			continue
@@ -490,10 +564,13 @@ func (w *writer) levers(records []*harness.Record) harness.Table {
 			v, _ := strings.CutPrefix(m.Name, r.Lever+"=")
 			return v
 		}
-		t.Rows = append(t.Rows, []string{r.Sweep + ": " + r.Op + " " + r.ParamText() + modelText(r), r.Lever, value(a), value(b),
-			harness.SecondsText(r.AB.MedianA), harness.SecondsText(r.AB.MedianB), delta,
-			change(a.Counters, b.Counters, func(c *harness.Counters) int64 { return c.Instructions }),
-			change(a.Counters, b.Counters, func(c *harness.Counters) int64 { return c.BytesRead }), text, doubts(r), w.runs[r.Provenance]})
+		row := cells{timed: timed, counted: counted}
+		row.add(r.Sweep+": "+r.Op+" "+r.ParamText()+modelText(r), r.Lever, value(a), value(b), harness.SecondsText(r.AB.MedianA), harness.SecondsText(r.AB.MedianB), delta)
+		row.addTimed(harness.SecondsText(a.DeviceMedian()), harness.SecondsText(b.DeviceMedian()))
+		row.addCounted(change(a.Counters, b.Counters, func(c *harness.Counters) int64 { return c.Instructions }),
+			change(a.Counters, b.Counters, func(c *harness.Counters) int64 { return c.BytesRead }))
+		row.add(text, doubts(r), w.runs[r.Provenance])
+		t.Rows = append(t.Rows, row.list)
 	}
 	return t
 }
@@ -503,7 +580,9 @@ func wholeModel(r *harness.Record) bool { return r.Sides[0].Work.Tokens > 0 }
 
 // ops is a row for each kernel and shape.
 func (w *writer) ops(records []*harness.Record) harness.Table {
-	t := harness.Table{Columns: columns("op", "shape", "kernels", ">time", ">GB/s", ">G multiply-adds/s", ">of limit", ">instructions", ">bytes read", "output", "run")}
+	timed, counted := own(records)
+	t := harness.Table{Columns: heads(timed, counted, "op", "shape", "kernels", ">time", ">GB/s", ">G multiply-adds/s", ">of limit", "timed:>device time", "timed:>of limit in it",
+		"counted:>instructions", "counted:>bytes read", "output", "run")}
 	seen := map[string]bool{}
 	for _, r := range records {
 		if wholeModel(r) {
@@ -520,16 +599,16 @@ func (w *writer) ops(records []*harness.Record) harness.Table {
 				continue
 			}
 			seen[id] = true
-			share := ""
-			if s, of := r.Share(i); s > 0 {
-				share = fmt.Sprintf("%.1f %% (%s)", 100*s, strings.ReplaceAll(of, "_", "-"))
-			}
 			instructions, bytes := "", ""
 			if c := m.Counters; c != nil {
 				instructions, bytes = fmt.Sprint(c.Instructions), fmt.Sprint(c.BytesRead)
 			}
-			t.Rows = append(t.Rows, []string{r.Op, r.ParamText() + modelText(r), kernels, harness.SecondsText(m.Median),
-				rate(m.Work.Bytes, m.Median), rate(m.Work.MultiplyAdds, m.Median), share, instructions, bytes, verdict(m.Check), w.runs[r.Provenance]})
+			row := cells{timed: timed, counted: counted}
+			row.add(r.Op, r.ParamText()+modelText(r), kernels, harness.SecondsText(m.Median), rate(m.Work.Bytes, m.Median), rate(m.Work.MultiplyAdds, m.Median), reached(r.Share(i)))
+			row.addTimed(harness.SecondsText(m.DeviceMedian()), reached(r.DeviceShare(i)))
+			row.addCounted(instructions, bytes)
+			row.add(verdict(m.Check), w.runs[r.Provenance])
+			t.Rows = append(t.Rows, row.list)
 		}
 	}
 	return t
@@ -557,7 +636,9 @@ func verdict(c *harness.Comparison) string {
 
 // models is a row for each side of a whole model's scenario.
 func (w *writer) models(records []*harness.Record) harness.Table {
-	t := harness.Table{Columns: columns("scenario", "model", "weights", "setting", ">tokens/s", ">of limit", ">instructions a token", ">bytes read a token", ">at that GPU's memory", "output", "run")}
+	timed, counted := own(records)
+	t := harness.Table{Columns: heads(timed, counted, "scenario", "model", "weights", "setting", ">tokens/s", ">of limit", "timed:>device time a token", "timed:>of limit in it",
+		"counted:>instructions a token", "counted:>bytes read a token", "counted:>at that GPU's memory", "output", "run")}
 	seen := map[string]bool{}
 	for _, r := range records {
 		if !wholeModel(r) {
@@ -570,10 +651,6 @@ func (w *writer) models(records []*harness.Record) harness.Table {
 				continue
 			}
 			seen[id] = true
-			share := ""
-			if s, of := r.Share(i); s > 0 {
-				share = fmt.Sprintf("%.1f %% (%s)", 100*s, strings.ReplaceAll(of, "_", "-"))
-			}
 			instructions, bytes, gpu := "", "", ""
 			if c := m.Counters; c != nil {
 				instructions, bytes = fmt.Sprint(c.Instructions/m.Work.Tokens), fmt.Sprint(c.BytesRead/m.Work.Tokens)
@@ -589,7 +666,12 @@ func (w *writer) models(records []*harness.Record) harness.Table {
 			if setting == "" {
 				setting = "default"
 			}
-			t.Rows = append(t.Rows, []string{r.Op + " " + r.ParamText(), name, weights, setting, fmt.Sprintf("%.4g", float64(m.Work.Tokens)/m.Median), share, instructions, bytes, gpu, verdict(m.Check), w.runs[r.Provenance]})
+			row := cells{timed: timed, counted: counted}
+			row.add(r.Op+" "+r.ParamText(), name, weights, setting, fmt.Sprintf("%.4g", float64(m.Work.Tokens)/m.Median), reached(r.Share(i)))
+			row.addTimed(harness.SecondsText(m.DeviceMedian()/float64(m.Work.Tokens)), reached(r.DeviceShare(i)))
+			row.addCounted(instructions, bytes, gpu)
+			row.add(verdict(m.Check), w.runs[r.Provenance])
+			t.Rows = append(t.Rows, row.list)
 		}
 	}
 	return t

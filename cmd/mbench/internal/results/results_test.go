@@ -79,6 +79,39 @@ func TestPage(t *testing.T) {
 	require.Equal(t, page, write(t, records, items...), "the order of the records does not matter")
 }
 
+// A device with timers of its own has their times and what is reached in them, and no
+// columns for what only a software device counts.
+func TestDeviceTimes(t *testing.T) {
+	op := pair("a GPU", "2026-11-28T03:00:00Z", "MINFER_NO_FLASH", 64, 2, 1)
+	whole := pair("a GPU", "2026-11-28T03:00:00Z", "MINFER_NO_FLASH", 1024, 2, 1)
+	for i, r := range []*harness.Record{&op, &whole} {
+		for k := range r.Sides {
+			m := &r.Sides[k]
+			m.Counters = nil
+			m.DeviceS = []float64{2.5e-4, 5e-4, 1e-3} // of 1 ms, and of 2
+			if i == 0 {
+				m.WeightSet = 300_000_000 + int64(k)
+			} else {
+				m.Work.Tokens = 4
+			}
+		}
+	}
+	page := write(t, []harness.Record{op, whole, pair("soft", "2026-11-30T03:00:00Z", "MINFER_NO_FLASH", 64, 1.25, 1.5)})
+	gpu, _, _ := strings.Cut(page, "## Device soft")
+	require.NotContains(t, gpu, "instructions A → B")
+	require.NotContains(t, gpu, "bytes read")
+	for _, want := range []string{
+		"| scenario | lever | A | B | time A | time B | Δ time | device time A | device time B | text | warned of | run |",
+		"| attention: attention n_kv=64 | MINFER_NO_FLASH | 0 | 1 | 1 ms | 2 ms | +100.0 % (+98.0 % to +102.0 %) | 500 µs | 500 µs | same |  | r1 |",
+		// 2^20 bytes of a limit of 4e9 a second are 0.262 ms.
+		"| attention | n_kv=64 | attention combine; attention f16 flash_decode_64 | 1 ms | 1.05 | 1.05 | 26.2 % (read) | 500 µs | 52.4 % (read) | NMSE 0.0e+00 | r1 |",
+		"| attention n_kv=1024 |  |  | default | 4000 | 26.2 % (read) | 125 µs | 52.4 % (read) | NMSE 0.0e+00 | r1 |",
+		"Executions in a row of an op take copies of its weights in turn, 300 MB or more of them",
+	} {
+		require.Contains(t, gpu, want)
+	}
+}
+
 // Every entry of the dispatch table is in one row, and an op without one is what the
 // backend says of it.
 func TestKernelRows(t *testing.T) {
