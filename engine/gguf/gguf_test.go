@@ -205,3 +205,21 @@ func TestParseType(t *testing.T) {
 	require.Equal(t, 288, Q4_K.RowBytes(512))
 	require.Panics(t, func() { Q4_K.RowBytes(255) })
 }
+
+// A list of strings takes its slice and one copy of its bytes, not an object a string:
+// a vocabulary is hundreds of thousands of them, read at every start.
+func TestReadAllocations(t *testing.T) {
+	read := func(words int) float64 {
+		m := new(image).header(0, 1).str("words").u32(kindArray).u32(kindString).u64(uint64(words))
+		for i := range words {
+			m.str("word"[:i%5])
+		}
+		return testing.AllocsPerRun(5, func() {
+			f, err := Read("m", m.b)
+			if err != nil || len(f.KVs[0].Value.([]string)) != words || f.KVs[0].Value.([]string)[words-1] != "word"[:(words-1)%5] {
+				t.Error(err)
+			}
+		})
+	}
+	require.Equal(t, read(10), read(10_000))
+}

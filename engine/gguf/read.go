@@ -532,20 +532,26 @@ func (c *cursor) str(what string) (string, error) {
 // strs reads n strings. They share one copy of their region: a vocabulary is
 // hundreds of thousands of short strings.
 func (c *cursor) strs(what string, n int) ([]string, error) {
-	begin := c.off
+	begin, data := c.off, c.data
 	for i := range n {
-		if _, _, err := c.bytes(what); err != nil {
-			// Said again with the element, which costs too much to say each time.
-			_, _, err = c.bytes(fmt.Sprintf("%s: element %d of %d", what, i, n))
-			return nil, err
+		// Messages are made for what is wrong only: they would cost more than the strings.
+		if size, left := uint64(0), uint64(len(data)-c.off); left >= 8 {
+			if size = binary.LittleEndian.Uint64(data[c.off:]); size <= left-8 {
+				c.off += 8 + int(size)
+				continue
+			}
 		}
+		_, _, err := c.bytes(fmt.Sprintf("%s: element %d of %d", what, i, n))
+		return nil, err
 	}
-	region := string(c.data[begin:c.off])
+	region := string(data[begin:c.off])
 	out := make([]string, n)
-	for i, at := 0, 0; i < n; i++ {
-		size := int(binary.LittleEndian.Uint64(c.data[begin+at:]))
-		out[i] = region[at+8 : at+8+size]
-		at += 8 + size
+	at := begin
+	for i := range out {
+		size := int(binary.LittleEndian.Uint64(data[at:]))
+		at += 8
+		out[i] = region[at-begin : at-begin+size]
+		at += size
 	}
 	return out, nil
 }

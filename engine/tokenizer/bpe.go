@@ -1,15 +1,5 @@
 package tokenizer
 
-// A pair is two neighbouring tokens, the left one in the upper half.
-type pair uint64
-
-func pairOf(left, right int32) pair { return pair(uint32(left))<<32 | pair(uint32(right)) }
-
-// A merge is what a pair becomes. Merges of lower rank come first.
-type merge struct {
-	rank, token int32
-}
-
 // A symbol is a part of a word while it is being merged. Symbols are a doubly
 // linked list in a slice; -1 ends it at either side.
 type symbol struct {
@@ -57,7 +47,7 @@ func (t *Tokenizer) encodeWord(w *encoder, start, end int, out []int32) []int32 
 		if !left.live || !right.live || left.token != c.a || right.token != c.b {
 			continue
 		}
-		left.token = t.merges[pairOf(c.a, c.b)].token
+		left.token = t.merges.list[c.order>>32].token
 		left.next = right.next
 		right.live = false
 		if right.next >= 0 {
@@ -85,8 +75,8 @@ func (t *Tokenizer) offer(w *encoder, left, right int32) {
 	if a < 0 || b < 0 {
 		return
 	}
-	if m, ok := t.merges[pairOf(a, b)]; ok {
-		w.queue.push(candidate{order: uint64(m.rank)<<32 | uint64(left), left: left, right: right, a: a, b: b})
+	if rank, ok := t.merges.find(pairOf(a, b)); ok {
+		w.queue.push(candidate{order: uint64(rank)<<32 | uint64(left), left: left, right: right, a: a, b: b})
 	}
 }
 
@@ -97,8 +87,7 @@ func (t *Tokenizer) wholeWord(word []byte) (int32, bool) {
 	for _, c := range word {
 		b = appendRune(b, byteLetters[c])
 	}
-	id, ok := t.ids[string(b)]
-	return id, ok
+	return t.texts.findBytes(b)
 }
 
 // appendByte appends the token of a byte. Where there is none, llama.cpp tries
@@ -109,7 +98,7 @@ func (t *Tokenizer) appendByte(out []int32, c byte) []int32 {
 		return append(out, id)
 	}
 	for _, b := range []byte(string(byteLetters[c])) {
-		if id, ok := t.ids[string([]byte{b})]; ok {
+		if id, ok := t.texts.findBytes([]byte{b}); ok {
 			out = append(out, id)
 		}
 	}

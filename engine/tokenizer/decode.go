@@ -47,13 +47,27 @@ func appendText(out []byte, text string) []byte {
 
 // Piece gives the bytes of one token, which need not be valid UTF-8 by
 // themselves; ok is false for an id that the vocabulary does not have. Control
-// tokens give their text, unused and undefined ones nothing. The slice is the
-// tokenizer's own: don't modify it.
+// tokens give their text, unused and undefined ones nothing.
 func (t *Tokenizer) Piece(id int32) (piece []byte, ok bool) {
 	if !t.known(id) {
 		return nil, false
 	}
-	return t.piece[id], true
+	return t.appendPiece(nil, id), true
+}
+
+// appendPiece appends the bytes of a token.
+func (t *Tokenizer) appendPiece(out []byte, id int32) []byte {
+	s := t.text[id]
+	switch a := t.attr[id]; {
+	case a&(attrControl|attrUserDefined|attrUnknown) != 0:
+		return append(out, s...)
+	case a&attrNormal != 0:
+		return appendText(out, s)
+	case a&attrByte != 0:
+		c, _ := byteToken(s) // checked in loadTypes
+		return append(out, c)
+	}
+	return out
 }
 
 // Decode gives the bytes of the ids, piece by piece. Ids that the vocabulary
@@ -61,8 +75,8 @@ func (t *Tokenizer) Piece(id int32) (piece []byte, ok bool) {
 func (t *Tokenizer) Decode(ids []int32) []byte {
 	var out []byte
 	for _, id := range ids {
-		if p, ok := t.Piece(id); ok {
-			out = append(out, p...)
+		if t.known(id) {
+			out = t.appendPiece(out, id)
 		}
 	}
 	return out
@@ -82,8 +96,9 @@ func (t *Tokenizer) NewStream() *Stream { return &Stream{t: t} }
 // Push adds a token and gives the text that is complete with it, perhaps none.
 // Bytes that can't become valid UTF-8 are given as they are.
 func (s *Stream) Push(id int32) string {
-	p, _ := s.t.Piece(id)
-	s.held = append(s.held, p...)
+	if s.t.known(id) {
+		s.held = s.t.appendPiece(s.held, id)
+	}
 	cut := len(s.held) - incomplete(s.held)
 	out := string(s.held[:cut])
 	s.held = append(s.held[:0], s.held[cut:]...)

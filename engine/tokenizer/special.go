@@ -1,9 +1,6 @@
 package tokenizer
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // attr is what a token is, as a set: llama.cpp adds control to tokens that it
 // knows by their text, whatever their type in the file is.
@@ -65,7 +62,7 @@ func (t *Tokenizer) classify(n named) {
 			return
 		}
 		for _, s := range texts {
-			if at, ok := t.ids[s]; ok && (*id < 0 || at < *id) {
+			if at, ok := t.texts.find(s); ok && (*id < 0 || at < *id) {
 				*id = at
 			}
 		}
@@ -89,13 +86,13 @@ func (t *Tokenizer) classify(n named) {
 		}
 	}
 	for _, s := range eogTexts {
-		if id, ok := t.ids[s]; ok {
+		if id, ok := t.texts.find(s); ok {
 			t.eog[id] = true
 			t.attr[id] |= attrControl
 		}
 	}
 	for _, s := range shownTexts {
-		if id, ok := t.ids[s]; ok {
+		if id, ok := t.texts.find(s); ok {
 			t.attr[id] = attrUserDefined
 		}
 	}
@@ -107,17 +104,20 @@ func (t *Tokenizer) classify(n named) {
 // beside Gemma's tool responses.
 func (t *Tokenizer) exempt() {
 	ends := func(s string) bool {
-		id, ok := t.ids[s]
+		id, ok := t.texts.find(s)
 		return ok && t.eog[id]
+	}
+	set := func(s string, a attr) {
+		id, _ := t.texts.find(s)
+		delete(t.eog, id)
+		t.attr[id] = a
 	}
 	call := ends("<|call|>") || ends("<|calls|>")
 	if ends("<|end|>") && call && (ends("<|return|>") || ends("<|flush|>")) {
-		delete(t.eog, t.ids["<|end|>"])
-		t.attr[t.ids["<|end|>"]] = attrUserDefined
+		set("<|end|>", attrUserDefined)
 	}
 	if ends("</s>") && ends("<|tool_response>") {
-		delete(t.eog, t.ids["</s>"])
-		t.attr[t.ids["</s>"]] = attrNormal
+		set("</s>", attrNormal)
 	}
 }
 
@@ -195,21 +195,22 @@ func (t *Tokenizer) stripByName(name string) (missing string) {
 	name = strings.ToLower(name)
 	switch {
 	case strings.Contains(name, "phi-3"), strings.Contains(name, "phi3"):
-		plain := []string{"<unk>", "<s>", "<|endoftext|>"}
-		for _, s := range append(slices.Clone(plain), "</s>") {
-			if _, ok := t.ids[s]; !ok {
+		var ids []int32
+		for _, s := range []string{"<unk>", "<s>", "<|endoftext|>", "</s>"} {
+			id, ok := t.texts.find(s)
+			if !ok {
 				return s
 			}
+			ids = append(ids, id)
 		}
-		for _, id := range t.special {
+		for _, id := range append(t.special[:len(t.special):len(t.special)], ids[3]) {
 			t.attr[id] |= attrRStrip
 		}
-		t.attr[t.ids["</s>"]] |= attrRStrip
-		for _, s := range plain {
-			t.attr[t.ids[s]] &^= attrRStrip
+		for _, id := range ids[:3] {
+			t.attr[id] &^= attrRStrip
 		}
 	case strings.Contains(name, "modern-bert"):
-		if id, ok := t.ids["[MASK]"]; ok {
+		if id, ok := t.texts.find("[MASK]"); ok {
 			t.attr[id] |= attrLStrip
 		}
 	}

@@ -28,12 +28,11 @@ package tokenizer
 // A Tokenizer holds one vocabulary. It is immutable and safe for concurrent use.
 type Tokenizer struct {
 	pre          preTokenizer
-	text         []string         // by id, as the file has it
-	attr         []attr           // by id
-	piece        [][]byte         // by id: what the token decodes to
-	ids          map[string]int32 // the inverse of text
-	bytes        [256]int32       // the token of each byte's letter in the byte-level alphabet, or -1
-	merges       map[pair]merge
+	text         []string   // by id, as the file has it
+	texts        texts      // the inverse of text
+	attr         []attr     // by id
+	bytes        [256]int32 // the token of each byte's letter in the byte-level alphabet, or -1
+	merges       merges
 	special      []int32 // tokens that are found in the text before anything else, in the order of the search
 	eog          map[int32]bool
 	bos, eos     int32 // or -1

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,21 +92,24 @@ func (t *Tokenizer) loadTokens(m metadata) error {
 			return fmt.Errorf("tokenizer.ggml.scores is %s: want %d numbers, one a token", describe(v), len(tokens))
 		}
 	}
-	t.text = make([]string, len(tokens))
-	t.ids = make(map[string]int32, len(tokens))
+	t.text = tokens
 	for i, s := range tokens {
 		if s == "" {
-			s = "[EMPTY_" + strconv.Itoa(i) + "]" // as llama.cpp names it
+			if &t.text[0] == &tokens[0] { // which are the file's
+				t.text = slices.Clone(tokens)
+			}
+			t.text[i] = "[EMPTY_" + strconv.Itoa(i) + "]" // as llama.cpp names it
 		}
-		if old, dup := t.ids[s]; dup {
-			return fmt.Errorf("%s: token %d is %q, as token %d is: want distinct texts", key, i, s, old)
+	}
+	t.texts = newTexts(t.text)
+	for i := range t.text {
+		if old, dup := t.texts.add(int32(i)); dup {
+			return fmt.Errorf("%s: token %d is %q, as token %d is: want distinct texts", key, i, t.text[i], old)
 		}
-		t.text[i] = s
-		t.ids[s] = int32(i)
 	}
 	for c, r := range byteLetters {
 		t.bytes[c] = -1
-		if id, ok := t.ids[string(r)]; ok {
+		if id, ok := t.texts.find(string(r)); ok {
 			t.bytes[c] = id
 		}
 	}
@@ -162,7 +166,9 @@ func (t *Tokenizer) loadMerges(m metadata) error {
 	if len(merges) > math.MaxInt32 {
 		return fmt.Errorf("%s has %d merges: want at most %d", key, len(merges), math.MaxInt32)
 	}
-	t.merges = make(map[pair]merge, len(merges))
+	t.merges = newMerges(len(merges))
+	next := int32(0)    // the token after the last merge's, which is mostly what the merge makes
+	var joined [64]byte // space for the text that a merge makes
 	for i, s := range merges {
 		// A space can be the first letter of a token, so the search begins after it.
 		at := -1
@@ -173,20 +179,38 @@ func (t *Tokenizer) loadMerges(m metadata) error {
 			return fmt.Errorf("%s: merge %d is %q: want two tokens with a space between them", key, i, s)
 		}
 		left, right := s[:at], s[at+1:]
-		var id [3]int32
-		for j, part := range []string{left, right, left + right} {
-			known := false
-			if id[j], known = t.ids[part]; !known {
-				return fmt.Errorf("%s: merge %d is %q: %q is not a token", key, i, s, part)
+		unknown := func(part string) error {
+			return fmt.Errorf("%s: merge %d is %q: %q is not a token", key, i, s, part)
+		}
+		a, ok := t.texts.find(left)
+		if !ok {
+			return unknown(left)
+		}
+		b, ok := t.texts.find(right)
+		if !ok {
+			return unknown(right)
+		}
+		made := next
+		if !t.is(made, left, right) {
+			if made, ok = t.texts.findBytes(append(append(joined[:0], left...), right...)); !ok {
+				return unknown(left + right)
 			}
 		}
-		p := pairOf(id[0], id[1])
-		if old, dup := t.merges[p]; dup {
-			return fmt.Errorf("%s: merge %d is %q, as merge %d is: want distinct merges", key, i, s, old.rank)
+		next = made + 1
+		if old, dup := t.merges.add(merge{pairOf(a, b), made}); dup {
+			return fmt.Errorf("%s: merge %d is %q, as merge %d is: want distinct merges", key, i, s, old)
 		}
-		t.merges[p] = merge{rank: int32(i), token: id[2]}
 	}
 	return nil
+}
+
+// is reports whether the text of a token is that of two, one after the other.
+func (t *Tokenizer) is(id int32, left, right string) bool {
+	if !t.known(id) {
+		return false
+	}
+	s := t.text[id]
+	return len(s) == len(left)+len(right) && s[:len(left)] == left && s[len(left):] == right
 }
 
 // loadSpecial reads the ids of tokens with a role and what follows from them.
@@ -240,7 +264,6 @@ func (t *Tokenizer) loadSpecial(m metadata) error {
 	}
 	t.classify(n)
 	t.listSpecial()
-	t.listPieces()
 	name, _, err := getString(m, "general.name")
 	if err != nil {
 		return err
@@ -249,30 +272,4 @@ func (t *Tokenizer) loadSpecial(m metadata) error {
 		return fmt.Errorf("general.name is %q: such a vocabulary has a token %q, this one doesn't", name, missing)
 	}
 	return nil
-}
-
-// listPieces sets what each token decodes to.
-func (t *Tokenizer) listPieces() {
-	t.piece = make([][]byte, len(t.text))
-	size := 0
-	for _, s := range t.text {
-		size += len(s)
-	}
-	// All in one piece of memory; pieces that don't fit move on to another.
-	all := make([]byte, 0, size)
-	for id, s := range t.text {
-		start := len(all)
-		switch a := t.attr[id]; {
-		case a&(attrControl|attrUserDefined|attrUnknown) != 0:
-			all = append(all, s...)
-		case a&attrNormal != 0:
-			all = appendText(all, s)
-		case a&attrByte != 0:
-			c, _ := byteToken(s) // checked in loadTypes
-			all = append(all, c)
-		default:
-			continue
-		}
-		t.piece[id] = all[start:len(all):len(all)]
-	}
 }
