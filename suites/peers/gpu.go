@@ -36,31 +36,6 @@ func (o *GPUOptions) CheckGPU() error {
 	return o.Check()
 }
 
-// Held is what came of holding some of a side's logits against the float64 model's.
-type Held struct {
-	Side string `json:"side"`
-	What string `json:"what"` // "decode", "prefill", and "..., after the rounds"
-	// Check has the element that is worst in tolerances, or, where there is a Limit, the
-	// differences, of which only the NMSE counts.
-	Check *harness.Comparison `json:"check"`
-	Limit float64             `json:"nmse_limit,omitempty"`
-}
-
-// OK says whether the logits count as the model's.
-func (h *Held) OK() bool {
-	if h.Limit > 0 {
-		return float64(h.Check.NMSE) <= h.Limit // not of a NaN
-	}
-	return h.Check.OK()
-}
-
-func (h *Held) String() string {
-	if h.Limit > 0 {
-		return fmt.Sprintf("%s, %s: NMSE %.2g of at most %.2g", h.Side, h.What, float64(h.Check.NMSE), h.Limit)
-	}
-	return fmt.Sprintf("%s, %s: %s", h.Side, h.What, h.Check)
-}
-
 // gpuSettings: llama.cpp as it comes on a GPU, with its fused attention, and without.
 var gpuSettings = []setting{{"llama.cpp, flash attention", false, true}, {"llama.cpp", false, false}}
 
@@ -327,15 +302,4 @@ func (rec *Record) ours(when string, want [][]float64, decoded, prefilled [][]fl
 	rec.hold(Held{Side: Ours, What: "decode" + when, Check: d})
 	rec.hold(Held{Side: Ours, What: "prefill" + when, Check: p, Limit: prefillLimit})
 	return nil
-}
-
-// hold adds a comparison, and with it decides whether the rates count.
-func (rec *Record) hold(h Held) {
-	if rec.Held = append(rec.Held, h); rec.Check == nil {
-		rec.Check = h.Check
-	}
-	if !h.OK() {
-		rec.Wrong = append(rec.Wrong, h.String())
-	}
-	rec.Agree = len(rec.Wrong) == 0
 }

@@ -60,45 +60,6 @@ func (o *Options) Check() error {
 // fewest rounds are enough for a median.
 const fewest = 3
 
-// Record is one comparison.
-type Record struct {
-	Provenance harness.Provenance `json:"provenance"`
-	Model      string             `json:"model"`
-	Variant    string             `json:"variant,omitempty"`       // llama.cpp's library
-	Weights    int64              `json:"weight_bytes"`            // read for each token: all matrices but an untied embedding
-	Adds       int64              `json:"multiply_adds,omitempty"` // of each token, with these weights
-	Threads    int                `json:"threads"`
-	KV         string             `json:"kv"`
-	Rows       []Row              `json:"rows"`
-	// Check compares the logits of both engines in bits, With names the other one; the
-	// rates count only if Agree.
-	Check *harness.Comparison `json:"check"`
-	With  string              `json:"checked_with,omitempty"`
-	Agree bool                `json:"agree"`
-
-	// Held, of a run on a GPU, is all that was held against the float64 model, the first
-	// being Check, and Wrong says what of it did not hold. Offloaded is how many of
-	// llama.cpp's layers its log has on the GPU.
-	Held      []Held   `json:"held,omitempty"`
-	Wrong     []string `json:"wrong,omitempty"`
-	Offloaded string   `json:"llama_layers_on_gpu,omitempty"`
-}
-
-// Row is one measured side of one test.
-type Row struct {
-	Test     string          `json:"test"` // "prefill 128", "decode 32 at depth 64"
-	Side     string          `json:"side"`
-	Tokens   int             `json:"tokens"`
-	Samples  []time.Duration `json:"samples_ns"`
-	Rate     float64         `json:"tokens_per_second"` // of the median
-	Spread   float64         `json:"spread"`            // of the samples: quartile distance over median
-	VsLlama  float64         `json:"ratio_to_best_llama,omitempty"`
-	OfLimit  float64         `json:"share_of_read_rate,omitempty"` // decode: bytes of weights a second over the read loop's
-	ReadRate float64         `json:"read_bytes_per_second,omitempty"`
-	OfAdds   float64         `json:"share_of_multiply_adds,omitempty"` // prefill: those of the weights a second over a plain loop's
-	AddRate  float64         `json:"multiply_adds_per_second,omitempty"`
-}
-
 // Ours is the side that is this engine.
 const Ours = "minfer"
 
@@ -365,7 +326,7 @@ func (rec *Record) measure(ctx context.Context, o Options, t test, sides []conte
 	start := len(rec.Rows)
 	for i, c := range sides {
 		s := samples[c.name]
-		row := Row{Test: t.name, Side: c.name, Tokens: t.tokens, Samples: s, Rate: float64(t.tokens) / harness.Median(s).Seconds(), Spread: harness.Spread(s)}
+		row := Row{Test: t.name, Side: c.name, Tokens: t.tokens, Samples: s, Rate: rateOf(t.tokens, s), Spread: harness.Spread(s)}
 		if t.read != nil {
 			row.ReadRate = t.read.Rate()
 			row.OfLimit = row.Rate * float64(rec.Weights) / row.ReadRate
