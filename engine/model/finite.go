@@ -53,7 +53,8 @@ func checkFinite(list ...*gguf.Tensor) error {
 				p := parts[i]
 				x := list[p.tensor]
 				size := x.Type.BlockBytes()
-				if bad[i] = firstBad(x.Type, x.Data[p.lo*size:p.hi*size]); bad[i] >= 0 {
+				data := x.Data[p.lo*size : p.hi*size]
+				if bad[i] = firstBad(x.Type, data); bad[i] >= 0 {
 					found.Store(true)
 				}
 			}
@@ -88,46 +89,77 @@ func notFinite(x *gguf.Tensor, i int) error {
 // firstBad is the index of the first value, or block, that is not finite, -1 without
 // one.
 func firstBad(t gguf.Type, data []byte) int {
-	at, blocks := scales[t]
-	if !blocks {
-		return firstNonFinite(t, data)
-	}
-	// Adding the exponent's lowest bit to an exponent of all ones, and to no other,
-	// carries into the sign's place, in one scale or two side by side.
-	const exponent = 0x7c00
-	mask, one, sign := uint32(exponent), uint32(0x0400), uint32(0x8000)
 	size := t.BlockBytes()
-	first, last := at[0], at[len(at)-1]
-	if last > first {
-		mask, one, sign = mask*0x10001, one*0x10001, sign*0x10001
+	n := len(data) / size
+	// Four places at a time, a quarter of the data apart: the processor then reads
+	// ahead at each of them, which is nearly twice as fast as at one.
+	q := n / 4 * size
+	at, blocks := scales[t]
+	var bad bool
+	switch {
+	case !blocks:
+		q &^= 7
+		bad = anyExponent(t, data[:q], data[q:2*q], data[2*q:3*q], data[3*q:4*q])
+	case len(at) == 1:
+		bad = anyScale(size, at[0], data[:q], data[q:2*q], data[2*q:3*q], data[3*q:4*q])
+	default:
+		bad = anyScales(size, at[0], data[:q], data[q:2*q], data[2*q:3*q], data[3*q:4*q])
 	}
-	b := 0
-	for ; b+3*size+first+4 <= len(data); b += 4 * size {
-		x := binary.LittleEndian.Uint32(data[b+first:])&mask + one
-		x |= binary.LittleEndian.Uint32(data[b+size+first:])&mask + one
-		x |= binary.LittleEndian.Uint32(data[b+2*size+first:])&mask + one
-		x |= binary.LittleEndian.Uint32(data[b+3*size+first:])&mask + one
-		if x&sign != 0 {
-			break
+	i := 4 * q / size
+	if bad {
+		i = 0
+	}
+	for ; i < n; i++ { // to find it, and what the quarters leave
+		block := data[i*size : (i+1)*size]
+		if !blocks {
+			if v := plain(t, block, 0); v-v != 0 {
+				return i
+			}
+			continue
 		}
-	}
-	for ; b+size <= len(data); b += size {
-		d, m := binary.LittleEndian.Uint16(data[b+first:]), binary.LittleEndian.Uint16(data[b+last:])
-		if d&exponent == exponent || m&exponent == exponent {
-			return b / size
+		for _, a := range at {
+			if binary.LittleEndian.Uint16(block[a:])&0x7c00 == 0x7c00 {
+				return i
+			}
 		}
 	}
 	return -1
 }
 
-// firstNonFinite is the index of the first value whose exponent is all ones, -1
-// without one.
-func firstNonFinite(t gguf.Type, data []byte) int {
-	// Two or four values a step: adding the exponent's lowest bit to an exponent of
-	// all ones, and to no other, carries into the sign's place, which is masked out
-	// before.
+// The loops below add the exponent's lowest bit to exponents. From one of all ones,
+// and from no other, that carries into the sign's place, which is masked out before.
+// The four slices have the same length.
+
+// anyScale says whether the float16 at that offset of any block is not finite.
+func anyScale(size, at int, a, b, c, d []byte) bool {
+	const mask, one, sign = 0x7c00, 0x0400, 0x8000
+	x := uint16(0)
+	for i := at; i < len(a); i += size {
+		x |= binary.LittleEndian.Uint16(a[i:])&mask + one
+		x |= binary.LittleEndian.Uint16(b[i:])&mask + one
+		x |= binary.LittleEndian.Uint16(c[i:])&mask + one
+		x |= binary.LittleEndian.Uint16(d[i:])&mask + one
+	}
+	return x&sign != 0
+}
+
+// anyScales is anyScale for two of them side by side.
+func anyScales(size, at int, a, b, c, d []byte) bool {
+	const mask, one, sign = 0x7c007c00, 0x04000400, 0x80008000
+	x := uint32(0)
+	for i := at; i < len(a); i += size {
+		x |= binary.LittleEndian.Uint32(a[i:])&mask + one
+		x |= binary.LittleEndian.Uint32(b[i:])&mask + one
+		x |= binary.LittleEndian.Uint32(c[i:])&mask + one
+		x |= binary.LittleEndian.Uint32(d[i:])&mask + one
+	}
+	return x&sign != 0
+}
+
+// anyExponent says whether any of the values, two or four of 8 bytes, is not finite.
+// The lengths are multiples of 8.
+func anyExponent(t gguf.Type, a, b, c, d []byte) bool {
 	var mask, one, sign uint64
-	size := t.BlockBytes()
 	switch t {
 	case gguf.F32:
 		mask, one, sign = 0x7f800000_7f800000, 0x00800000_00800000, 0x80000000_80000000
@@ -136,23 +168,14 @@ func firstNonFinite(t gguf.Type, data []byte) int {
 	case gguf.BF16:
 		mask, one, sign = 0x7f807f807f807f80, 0x0080008000800080, 0x8000800080008000
 	}
-	i := 0
-	for ; i+32 <= len(data); i += 32 {
-		d := data[i : i+32]
-		x := binary.LittleEndian.Uint64(d)&mask + one
-		x |= binary.LittleEndian.Uint64(d[8:])&mask + one
-		x |= binary.LittleEndian.Uint64(d[16:])&mask + one
-		x |= binary.LittleEndian.Uint64(d[24:])&mask + one
-		if x&sign != 0 {
-			break
-		}
+	x := uint64(0)
+	for i := 0; i < len(a); i += 8 {
+		x |= binary.LittleEndian.Uint64(a[i:])&mask + one
+		x |= binary.LittleEndian.Uint64(b[i:])&mask + one
+		x |= binary.LittleEndian.Uint64(c[i:])&mask + one
+		x |= binary.LittleEndian.Uint64(d[i:])&mask + one
 	}
-	for ; i+size <= len(data); i += size {
-		if v := plain(t, data, i/size); v-v != 0 {
-			return i / size
-		}
-	}
-	return -1
+	return x&sign != 0
 }
 
 // plain is one value of a type without blocks.

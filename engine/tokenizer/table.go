@@ -26,12 +26,19 @@ type texts struct {
 // without a look at them, and its id plus one; 0 is empty.
 type slot struct{ hash, id uint32 }
 
-// slotsFor is a power of two of which n is at most three quarters.
-func slotsFor(n int) int { return 1 << bits.Len(uint(n+n/3)) }
+// newSlots makes a power of two of them, of which n are at most three quarters.
+func newSlots(n int) []slot {
+	slots := make([]slot, 1<<bits.Len(uint(n+n/3)))
+	// New memory is zero without being there. Where it is read first and written later,
+	// as slots are, it is mapped twice, the second time with an interrupt of the other
+	// processors, which takes ten times as long as all else here.
+	clear(slots)
+	return slots
+}
 
 func newTexts(list []string) texts {
-	n := slotsFor(len(list))
-	return texts{list: list, seed: maphash.MakeSeed(), mask: uint64(n - 1), slots: make([]slot, n)}
+	slots := newSlots(len(list))
+	return texts{list: list, seed: maphash.MakeSeed(), mask: uint64(len(slots) - 1), slots: slots}
 }
 
 // add puts list[id] in, unless the same text is there: then it gives its id and true.
@@ -90,10 +97,10 @@ type merges struct {
 }
 
 func newMerges(n int) merges {
-	size := slotsFor(n)
+	slots := newSlots(n)
 	return merges{
 		list: make([]merge, 0, n), mul: [2]uint64{rand.Uint64() | 1, rand.Uint64() | 1},
-		mask: uint64(size - 1), slots: make([]slot, size),
+		mask: uint64(len(slots) - 1), slots: slots,
 	}
 }
 
