@@ -26,10 +26,12 @@ rows2:
 	JZ     end5
 
 block4:
-	// Prefetch half a page ahead
-	PREFETCHT0    2048(R9)
-	PREFETCHT0    2112(R9)
-	PREFETCHT0    2176(R9)
+	PREFETCHT0    1536(R9)
+	PREFETCHT1    4608(R9)
+	PREFETCHT0    1600(R9)
+	PREFETCHT1    4672(R9)
+	PREFETCHT0    1664(R9)
+	PREFETCHT1    4736(R9)
 	VMOVDQU       (R9), X3
 	VPSHUFB       lowParts<>+0(SB), X3, X4
 	VPSHUFB       highParts<>+0(SB), X3, X3
@@ -1085,10 +1087,12 @@ rows16:
 	JZ     end19
 
 block18:
-	// Prefetch half a page ahead
-	PREFETCHT0    2048(R9)
-	PREFETCHT0    2112(R9)
-	PREFETCHT0    2176(R9)
+	PREFETCHT0    1536(R9)
+	PREFETCHT1    4608(R9)
+	PREFETCHT0    1600(R9)
+	PREFETCHT1    4672(R9)
+	PREFETCHT0    1664(R9)
+	PREFETCHT1    4736(R9)
 	VMOVDQU       (R9), X4
 	VPSHUFB       lowParts<>+0(SB), X4, X5
 	VPSHUFB       highParts<>+0(SB), X4, X4
@@ -2032,11 +2036,14 @@ rows30:
 	JZ     end33
 
 block32:
-	// Prefetch half a page ahead
-	PREFETCHT0 2048(R8)
-	PREFETCHT0 2112(R8)
-	PREFETCHT0 2176(R8)
-	PREFETCHT0 2240(R8)
+	PREFETCHT0 1536(R8)
+	PREFETCHT1 4608(R8)
+	PREFETCHT0 1600(R8)
+	PREFETCHT1 4672(R8)
+	PREFETCHT0 1664(R8)
+	PREFETCHT1 4736(R8)
+	PREFETCHT0 1728(R8)
+	PREFETCHT1 4800(R8)
 
 	// Scales of even halves of a group for the low lanes, of odd ones for the high lanes
 	VBROADCASTI128 192(R8), Y3

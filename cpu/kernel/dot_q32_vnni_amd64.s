@@ -781,16 +781,19 @@ rows22:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	MOVQ   CX, R10
-	LEAQ   768(CX)(DX*1), R11
+	LEAQ   (CX)(DX*1), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
 	JLT    tail25
 
 four24:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
-	PREFETCHT0       128(R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
+	PREFETCHT0       1600(R11)
+	PREFETCHT1       4672(R11)
+	PREFETCHT0       1664(R11)
+	PREFETCHT1       4736(R11)
 	ADDQ             $0x00000090, R11
 	VMOVD            (R10), X3
 	VPINSRW          $0x01, (R10)(DX*1), X3, X3
@@ -865,7 +868,8 @@ tail25:
 	JZ   end27
 
 one26:
-	PREFETCHT0       (R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
 	ADDQ             $0x24, R11
 	VMOVD            (R10), X3
 	VPINSRW          $0x01, (R10)(DX*1), X3, X3
@@ -913,15 +917,17 @@ rows28:
 	JLT    next29
 	VXORPS Y1, Y1, Y1
 	MOVQ   CX, R10
-	LEAQ   1536(CX), R11
+	MOVQ   CX, R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
 	JLT    tail31
 
 four30:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
+	PREFETCHT0       1600(R11)
+	PREFETCHT1       4672(R11)
 	ADDQ             $0x48, R11
 	VMOVD            (R10), X2
 	VPINSRW          $0x02, 18(R10), X2, X2
@@ -968,7 +974,8 @@ tail31:
 	JZ   end33
 
 one32:
-	PREFETCHT0       (R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
 	ADDQ             $0x12, R11
 	VMOVD            (R10), X2
 	VCVTPH2PS        X2, X2
@@ -1096,16 +1103,19 @@ rows37:
 	VXORPS Y2, Y2, Y2
 	VXORPS X3, X3, X3
 	MOVQ   CX, R10
-	LEAQ   768(CX)(DX*1), R11
+	LEAQ   (CX)(DX*1), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
 	JLT    tail40
 
 four39:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
-	PREFETCHT0       128(R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
+	PREFETCHT0       1600(R11)
+	PREFETCHT1       4672(R11)
+	PREFETCHT0       1664(R11)
+	PREFETCHT1       4736(R11)
 	ADDQ             $0x000000a0, R11
 	VMOVD            (R10), X4
 	VPINSRD          $0x01, (R10)(DX*1), X4, X4
@@ -1191,7 +1201,8 @@ tail40:
 	JZ   end42
 
 one41:
-	PREFETCHT0       (R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
 	ADDQ             $0x28, R11
 	VMOVD            (R10), X4
 	VPINSRD          $0x01, (R10)(DX*1), X4, X4
@@ -1243,15 +1254,17 @@ rows43:
 	VXORPS Y1, Y1, Y1
 	VXORPS X2, X2, X2
 	MOVQ   CX, R10
-	LEAQ   1536(CX), R11
+	MOVQ   CX, R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
 	JLT    tail46
 
 four45:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
+	PREFETCHT0       1600(R11)
+	PREFETCHT1       4672(R11)
 	ADDQ             $0x50, R11
 	VMOVD            (R10), X3
 	VPINSRD          $0x02, 20(R10), X3, X3
@@ -1309,7 +1322,8 @@ tail46:
 	JZ   end48
 
 one47:
-	PREFETCHT0       (R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
 	ADDQ             $0x14, R11
 	VMOVD            (R10), X3
 	VCVTPH2PS        X3, X3
@@ -1410,16 +1424,19 @@ rows52:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	MOVQ   CX, R10
-	LEAQ   768(CX)(DX*1), R11
+	LEAQ   (CX)(DX*1), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
 	JLT    tail55
 
 four54:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
-	PREFETCHT0       128(R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
+	PREFETCHT0       1600(R11)
+	PREFETCHT1       4672(R11)
+	PREFETCHT0       1664(R11)
+	PREFETCHT1       4736(R11)
 	ADDQ             $0x000000b0, R11
 	VMOVD            (R10), X5
 	VPINSRW          $0x01, (R10)(DX*1), X5, X5
@@ -1518,7 +1535,8 @@ tail55:
 	JZ   end57
 
 one56:
-	PREFETCHT0       (R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
 	ADDQ             $0x2c, R11
 	VMOVD            (R10), X5
 	VPINSRW          $0x01, (R10)(DX*1), X5, X5
@@ -1572,15 +1590,17 @@ rows58:
 	JLT    next59
 	VXORPS Y3, Y3, Y3
 	MOVQ   CX, R10
-	LEAQ   1536(CX), R11
+	MOVQ   CX, R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
 	JLT    tail61
 
 four60:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
+	PREFETCHT0       1600(R11)
+	PREFETCHT1       4672(R11)
 	ADDQ             $0x58, R11
 	VMOVD            (R10), X4
 	VPINSRW          $0x02, 22(R10), X4, X4
@@ -1639,7 +1659,8 @@ tail61:
 	JZ   end63
 
 one62:
-	PREFETCHT0       (R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
 	ADDQ             $0x16, R11
 	VMOVD            (R10), X4
 	VCVTPH2PS        X4, X4
@@ -1748,16 +1769,19 @@ rows67:
 	VXORPS Y4, Y4, Y4
 	VXORPS X5, X5, X5
 	MOVQ   CX, R10
-	LEAQ   768(CX)(DX*1), R11
+	LEAQ   (CX)(DX*1), R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
 	JLT    tail70
 
 four69:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
-	PREFETCHT0       128(R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
+	PREFETCHT0       1600(R11)
+	PREFETCHT1       4672(R11)
+	PREFETCHT0       1664(R11)
+	PREFETCHT1       4736(R11)
 	ADDQ             $0x000000c0, R11
 	VMOVD            (R10), X6
 	VPINSRD          $0x01, (R10)(DX*1), X6, X6
@@ -1867,7 +1891,8 @@ tail70:
 	JZ   end72
 
 one71:
-	PREFETCHT0       (R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
 	ADDQ             $0x30, R11
 	VMOVD            (R10), X6
 	VPINSRD          $0x01, (R10)(DX*1), X6, X6
@@ -1925,15 +1950,17 @@ rows73:
 	VXORPS Y3, Y3, Y3
 	VXORPS X4, X4, X4
 	MOVQ   CX, R10
-	LEAQ   1536(CX), R11
+	MOVQ   CX, R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
 	JLT    tail76
 
 four75:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
+	PREFETCHT0       1600(R11)
+	PREFETCHT1       4672(R11)
 	ADDQ             $0x60, R11
 	VMOVD            (R10), X5
 	VPINSRD          $0x02, 24(R10), X5, X5
@@ -2003,7 +2030,8 @@ tail76:
 	JZ   end78
 
 one77:
-	PREFETCHT0       (R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
 	ADDQ             $0x18, R11
 	VMOVD            (R10), X5
 	VCVTPH2PS        X5, X5
@@ -2106,16 +2134,19 @@ rows82:
 	JLT    next83
 	VXORPS Y1, Y1, Y1
 	MOVQ   CX, R10
-	LEAQ   1536(CX), R11
+	MOVQ   CX, R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
 	JLT    tail85
 
 four84:
-	PREFETCHT0       (R11)
-	PREFETCHT0       64(R11)
-	PREFETCHT0       128(R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
+	PREFETCHT0       1600(R11)
+	PREFETCHT1       4672(R11)
+	PREFETCHT0       1664(R11)
+	PREFETCHT1       4736(R11)
 	ADDQ             $0x00000088, R11
 	VMOVD            (R10), X2
 	VPINSRW          $0x02, 34(R10), X2, X2
@@ -2158,7 +2189,8 @@ tail85:
 	JZ   end87
 
 one86:
-	PREFETCHT0       (R11)
+	PREFETCHT0       1536(R11)
+	PREFETCHT1       4608(R11)
 	ADDQ             $0x22, R11
 	VMOVD            (R10), X2
 	VCVTPH2PS        X2, X2

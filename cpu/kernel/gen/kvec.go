@@ -138,10 +138,7 @@ func (t kType) matVecVNNI() {
 		TESTQ(left, left)
 		JZ(LabelRef(end))
 		Label(loop)
-		Comment("Prefetch half a page ahead")
-		for line := 0; line < t.size; line += 64 {
-			PREFETCHT0(at(p, 2048+line))
-		}
+		prefetchStream(p, t.size)
 		var s kScales
 		var mins VecVirtual
 		if t.name == "Q6_K" {

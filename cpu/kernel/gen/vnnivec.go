@@ -28,9 +28,6 @@ import (
 // but their accesses are too far from one stream for the hardware to follow.
 const vecRows = 2
 
-// vecAhead is how far beyond these rows is prefetched.
-const vecAhead = 768
-
 // rows is vecRows, or 1 for the type whose quants need no unpacking: one row at a
 // time, one stream, is fast enough.
 func (t vnni32) rows() int {
@@ -117,7 +114,7 @@ type vec struct {
 	vnni32
 	act, second, third Register // parts of the prepared row
 	i                  Register // four times the block
-	p, ahead, buf      Register // block of the first row; what to prefetch; converted scales
+	p, ahead, buf      Register // block of the first row; where in the stream of rows; converted scales
 	stride             Register
 	mask, shift, fifth VecVirtual // for quants
 	acc                []VecVirtual
@@ -211,9 +208,7 @@ func (v *vec) scales(blocks int) {
 func (v *vec) step(blocks int) {
 	rows := len(v.acc)
 	bytes := blocks * rows * v.size
-	for line := 0; line < bytes; line += 64 {
-		PREFETCHT0(at(v.ahead, line))
-	}
+	prefetchStream(v.ahead, bytes)
 	advance(v.ahead, bytes)
 	v.scales(blocks)
 	for b := range blocks {
@@ -292,9 +287,9 @@ func (t vnni32) matVec() {
 		}
 		MOVQ(w, v.p)
 		if n == 1 {
-			LEAQ(at(w, 2*vecAhead), v.ahead)
+			MOVQ(w, v.ahead)
 		} else {
-			LEAQ(Mem{Base: w, Index: stride, Scale: 1, Disp: vecAhead}, v.ahead)
+			LEAQ(Mem{Base: w, Index: stride, Scale: 1}, v.ahead)
 		}
 		XORQ(v.i, v.i)
 		left := Load(Param("blocks"), GP64())
