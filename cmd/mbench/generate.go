@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"minfer/cmd/internal/cli"
@@ -84,6 +86,8 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		threads = cli.DefaultThreads()
 	}
 
+	started := deferGC()
+	defer started()
 	f, err := cli.OpenModel(path)
 	if err != nil {
 		return 0, err
@@ -180,6 +184,7 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	drawn, err := ses.Generate(ctx, ids, n, sm, stop, func(id int32) {
 		if first.IsZero() {
 			first = time.Now()
+			started()
 		}
 		fmt.Fprint(s.Stdout, stream.Push(id))
 	})
@@ -201,6 +206,18 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 		return harness.ExitFailed, nil
 	}
 	return harness.ExitHeld, nil
+}
+
+// startHeap is up to where the heap grows before it is collected, until the first
+// token is there: what a start makes is kept (a vocabulary, a cache), so looking for
+// garbage early and often finds nothing and takes a tenth of the time.
+const startHeap = 96 << 20
+
+// deferGC says so to the runtime, whose first goal is a percentage of 4 MiB, and
+// gives the function that ends it.
+func deferGC() (end func()) {
+	percent := debug.SetGCPercent(startHeap / (4 << 20) * 100)
+	return sync.OnceFunc(func() { debug.SetGCPercent(percent) })
 }
 
 // traceable makes the directory of MINFER_TRACE and checks that files can be made
