@@ -13,6 +13,9 @@ type Options struct {
 	// KV is the cache's type, which rounds the rows of K and V: F32, F16 or Q8_0.
 	// The zero value is F32.
 	KV gguf.Type
+	// First is the position of the first token. From one behind 0 on, Store is needed,
+	// and gives the rows of the cells before with those of x.
+	First int
 	// Store, if set, takes RoundKV's place: it gives what the cache holds of the rows
 	// x of a layer's keys, or with values of its values. A caller that has the cache of
 	// a run under test gives that run's own rounding, after a look at it: rounding is
@@ -31,8 +34,8 @@ type Node struct {
 	Data  []float64
 }
 
-// Forward evaluates the tokens from an empty cache, at positions 0, 1, ..., and
-// returns one row of logits for each of them. The architectures are qwen2, qwen3
+// Forward evaluates the tokens from an empty cache, at positions 0, 1, ..., or
+// from Options.First on, and returns one row of logits for each of them. The architectures are qwen2, qwen3
 // and llama; the file's tensors may have any type that [Dequantize] knows.
 func Forward(f *gguf.File, tokens []int32, o Options) ([][]float64, error) {
 	h, err := hparams.Read(f)
@@ -41,7 +44,7 @@ func Forward(f *gguf.File, tokens []int32, o Options) ([][]float64, error) {
 	}
 	run := &forward{file: f, h: h, o: o, pos: make([]int32, len(tokens))}
 	for i := range tokens {
-		run.pos[i] = int32(i)
+		run.pos[i] = int32(o.First + i)
 	}
 	logits, err := run.all(tokens)
 	if err != nil {
@@ -247,10 +250,10 @@ func (f *forward) attention(il int, q, k, v []float64) []float64 {
 		return nil
 	}
 	h := f.h
-	n := len(f.pos)
-	if len(q) != n*h.Heads*h.HeadDim || len(k) != n*h.HeadsKV*h.HeadDim || len(v) != n*h.HeadsKV*h.HeadDimV {
+	n, cells := len(f.pos), f.o.First+len(f.pos)
+	if len(q) != n*h.Heads*h.HeadDim || len(k) != cells*h.HeadsKV*h.HeadDim || len(v) != cells*h.HeadsKV*h.HeadDimV {
 		f.err = fmt.Errorf("layer %d: q, k, v of %d, %d, %d channels do not fit %d and %d heads of %d and %d",
-			il, len(q)/n, len(k)/n, len(v)/n, h.Heads, h.HeadsKV, h.HeadDim, h.HeadDimV)
+			il, len(q)/n, len(k)/cells, len(v)/cells, h.Heads, h.HeadsKV, h.HeadDim, h.HeadDimV)
 		return nil
 	}
 	parts, err := Attention(q, k, v, f.pos, Attn{

@@ -42,16 +42,23 @@ func ReadCache(ses *session.Session, layers int) (KVBytes, error) {
 // what was stored; a value that no rounding makes is ErrRounding. Without a cache
 // the reference rounds by itself.
 func Reference(f *gguf.File, tokens []int32, kv gguf.Type, cache KVBytes) ([][]float64, error) {
-	o := refs.Options{KV: kv}
+	return ReferenceFrom(f, 0, tokens, kv, cache)
+}
+
+// ReferenceFrom is [Reference] of tokens from the position first on. What the run's
+// cache, which it then needs, holds of the tokens before is taken as given.
+func ReferenceFrom(f *gguf.File, first int, tokens []int32, kv gguf.Type, cache KVBytes) ([][]float64, error) {
+	o := refs.Options{KV: kv, First: first}
 	if cache != nil {
 		o.Store = func(layer int, values bool, x []float64) ([]float64, error) {
 			side := 0
 			if values {
 				side = 1
 			}
-			stored, err := refs.Dequantize(kv, cache[layer][side], len(x))
+			before := len(x) / len(tokens) * first
+			stored, err := refs.Dequantize(kv, cache[layer][side], before+len(x))
 			if err == nil {
-				err = rounded(kv, stored, x)
+				err = rounded(kv, stored[before:], x)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("the cache of layer %d, %s: %w", layer, [...]string{"keys", "values"}[side], err)
