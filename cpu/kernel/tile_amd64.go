@@ -16,6 +16,12 @@ const (
 
 	slabTiles  = 16 // tiles of tokens that one unpacking serves
 	slabGroups = 8  // row groups
+
+	// Up to so many tokens panels are soon done with, and filling them in the second
+	// level takes a fifth of the time: as few row groups are unpacked at a time as the
+	// first holds beside the tokens.
+	fewTokens  = 32
+	firstLevel = 20 << 10
 )
 
 // A tiled describes one weight type for [tiled.matMul]. Sizes are bytes of a block
@@ -111,8 +117,12 @@ func (t *tiled) mul(dst []float32, dstStride int, w []byte, stride, rows int, ti
 	out := unsafe.Slice(floatPtr(scratch, len(panels)+len(accs)), slabRows*slabTokens)
 	for t0 := 0; t0 < tokens; t0 += slabTokens {
 		t1 := min(t0+slabTokens, tokens)
-		for r0 := 0; r0 < rows; r0 += slabRows {
-			r1 := min(r0+slabRows, rows)
+		slab := slabRows
+		if t1-t0 <= fewTokens {
+			slab = tileRows * max(1, min(firstLevel/(part*t.panelBytes), slabGroups))
+		}
+		for r0 := 0; r0 < rows; r0 += slab {
+			r1 := min(r0+slab, rows)
 			groups := (r1 - r0 + tileRows - 1) / tileRows
 			for b0 := 0; b0 < blocks; b0 += part {
 				nb := min(part, blocks-b0)
@@ -127,7 +137,7 @@ func (t *tiled) mul(dst []float32, dstStride int, w []byte, stride, rows int, ti
 				// What is unpacked next: the rest of these rows, or the next rows.
 				next := prefetch{w: w, start: r0*stride + (b0+nb)*t.wBytes, stride: stride, bytes: min(part, blocks-b0-nb) * t.wBytes, rows: r1 - r0}
 				if last {
-					next.start, next.bytes, next.rows = r1*stride, min(part, blocks)*t.wBytes, slabRows
+					next.start, next.bytes, next.rows = r1*stride, min(part, blocks)*t.wBytes, slab
 				}
 				next.spread((t1 - t0 + tileTokens - 1) / tileTokens * groups)
 				for k := t0; k < t1; k += tileTokens {
