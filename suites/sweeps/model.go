@@ -52,7 +52,7 @@ type loaded struct {
 	types string
 	read  int64 // bytes of weights that a token reads
 	size  int64 // elements of those
-	wants map[gguf.Type][][]float64
+	wants map[string][][]float64 // by the cache that they go on from
 }
 
 func (l *loaded) close() { l.file.Close() }
@@ -71,7 +71,7 @@ func (r *Runner) load(s *source) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{file: f, wants: map[gguf.Type][][]float64{}}
+	l := &loaded{file: f, wants: map[string][][]float64{}}
 	if err := l.derive(s); err != nil {
 		f.Close()
 		return nil, err
@@ -145,21 +145,34 @@ func checkTokens(vocab int) []int32 {
 	return tokens
 }
 
+// affordable says whether a model is small enough for the float64 reference.
+func (l *loaded) affordable() bool {
+	return l.size*(checkPrompt+checkDecode) <= coreReference*int64(runtime.GOMAXPROCS(0))
+}
+
 // reference gives the float64 logits of the last prompt token and of the decoded
-// ones; nil for a model that is too large.
-func (l *loaded) reference(kv gguf.Type) ([][]float64, error) {
-	if l.size*(checkPrompt+checkDecode) > coreReference*int64(runtime.GOMAXPROCS(0)) {
-		return nil, nil
+// ones. Given what a side stored in its cache, it goes on from that where that is what
+// a rounding makes ([suites.Reference] says why), else from what it rounds itself.
+func (l *loaded) reference(kv gguf.Type, cache suites.KVBytes) ([][]float64, error) {
+	h := sha256.New()
+	for _, layer := range cache {
+		for _, side := range layer {
+			h.Write(side)
+		}
 	}
-	if rows, ok := l.wants[kv]; ok {
+	key := kv.String() + string(h.Sum(nil))
+	if rows, ok := l.wants[key]; ok {
 		return rows, nil
 	}
-	rows, err := refs.Forward(l.file, checkTokens(l.m.NVocab), refs.Options{KV: kv})
+	rows, err := suites.Reference(l.file, checkTokens(l.m.NVocab), kv, cache)
+	if errors.Is(err, suites.ErrRounding) {
+		return l.reference(kv, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
-	l.wants[kv] = rows[checkPrompt-1:]
-	return l.wants[kv], nil
+	l.wants[key] = rows[checkPrompt-1:]
+	return l.wants[key], nil
 }
 
 // modelSide is one side of a whole model: prefill of tokens from an empty cache, or
@@ -247,19 +260,14 @@ func newSession(r *Runner, src *source, m *loaded, l lever.Levers, nCtx int, not
 // verify holds logits against the reference: of a prompt's last token and of some
 // that are decoded. It leaves the session empty.
 func (s *modelSide) verify() error {
-	want, err := s.l.reference(s.kv)
-	if err != nil {
-		return err
-	}
-	if want == nil {
+	if !s.l.affordable() {
 		s.out.missing = "no check: the model is too large for the float64 reference"
 		s.out.tolerance = logitsBound
 		return nil
 	}
 	tokens := checkTokens(s.l.m.NVocab)
 	var got []float32
-	var all []float64
-	for i := range want {
+	for i := range 1 + checkDecode {
 		next := tokens[:checkPrompt]
 		if i > 0 {
 			next = tokens[checkPrompt+i-1:][:1]
@@ -268,7 +276,22 @@ func (s *modelSide) verify() error {
 		if err != nil {
 			return refused(err)
 		}
-		got, all = append(got, logits...), append(all, want[i]...)
+		got = append(got, logits...)
+	}
+	var cache suites.KVBytes
+	var err error
+	if !s.cpu { // whose own activations are rounded too
+		if cache, err = suites.ReadCache(s.ses, s.l.m.NLayer); err != nil {
+			return err
+		}
+	}
+	want, err := s.l.reference(s.kv, cache)
+	if err != nil {
+		return err
+	}
+	var all []float64
+	for _, row := range want {
+		all = append(all, row...)
 	}
 	bound := logitsBound
 	if s.cpu {

@@ -105,12 +105,13 @@ func newOpSide(r *Runner, e *Env, c metalcase.Case, l lever.Levers, w harness.Wo
 	return s, nil
 }
 
-// turns registers copies of the steps' weights until there are that many bytes, so that
+// turns registers copies of the steps' matrices until there are that many bytes, so that
 // no execution finds its weights in a cache of the device, as none does in a model.
 func (s *opSide) turns(total int) error {
 	size := 0
+	matrix := func(w *graph.Weight) bool { return w != nil && w.Shape.Rows() > 1 }
 	for _, x := range s.steps {
-		if x.n.Weight != nil {
+		if matrix(x.n.Weight) {
 			size += len(x.n.Weight.Data)
 		}
 	}
@@ -123,7 +124,7 @@ func (s *opSide) turns(total int) error {
 		s.steps = nil
 		for _, x := range steps {
 			n := *x.n
-			if n.Weight != nil {
+			if matrix(n.Weight) {
 				w := *n.Weight
 				w.Name = fmt.Sprintf("%s copy %d", w.Name, len(s.others)+1)
 				n.Weight = &w

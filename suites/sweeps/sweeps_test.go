@@ -298,6 +298,12 @@ func TestSweepsOnSoft(t *testing.T) {
 	}
 	require.Len(t, seen["levers"], 11)
 	require.Equal(t, "q4_0", seen["decode"][0].Model.Type)
+	// Held against float64 over what each side's own cache holds: a reference that rounds
+	// by itself is further off where a value lies near a tie.
+	at := slices.IndexFunc(seen["levers"], func(r *harness.Record) bool { return r.Lever == "MINFER_CACHE_TYPE" })
+	for _, m := range seen["levers"][at].Sides {
+		require.Less(t, float64(m.Check.NMSE), 1e-11, m.Name)
+	}
 	require.Regexp(t, "^[0-9a-f]{64}$", seen["decode"][0].Model.SHA256)
 }
 
@@ -480,6 +486,9 @@ func TestWeightsTakeTurns(t *testing.T) {
 		require.Greater(t, m.Inner, 3)
 		require.Len(t, w.read, 3, "twice the matrix are fewer than 100,000 bytes")
 		require.EqualValues(t, 3*weightBytes, m.WeightSet)
+		rec, err = r.Run(t.Context(), list(t, e, o, "rmsnorm")[0])
+		require.NoError(t, err)
+		require.Zero(t, rec.Sides[0].WeightSet, "a vector of weights is small")
 	}
 }
 
