@@ -1,9 +1,11 @@
 package peers
 
 import (
+	"context"
 	"flag"
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +13,7 @@ import (
 	"minfer/cpu"
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
+	"minfer/engine/lever"
 	"minfer/engine/model"
 	"minfer/engine/quant"
 	"minfer/engine/session"
@@ -20,6 +23,7 @@ import (
 	"minfer/metal/mtl/soft"
 	"minfer/refs/llamacpp"
 	"minfer/suites"
+	"minfer/suites/suitetest"
 )
 
 // With the library llama.cpp itself takes part, on its CPU backend:
@@ -61,15 +65,26 @@ func (c standInContext) EvalLast(tokens []int32) ([]float32, error) {
 	}
 	return logits, err
 }
-func (c standInContext) Eval(tokens []int32) ([]float32, error) { return c.EvalLast(tokens) }
+func (c standInContext) Eval(tokens []int32) ([]float32, error) {
+	rows, err := c.Session.EvalAll(tokens)
+	logits := slices.Concat(rows...)
+	c.from.evaluations++
+	if c.from.spoil != nil && err == nil {
+		c.from.spoil(logits)
+	}
+	return logits, err
+}
 
 // gpuCase runs a tiny model on the software device beside a stand-in. spoil changes
 // our copy of the model.
 type gpuCase struct {
-	other standIn
-	spoil func(m *model.Model)
-	o     func(o *GPUOptions)
-	env   *suites.Env // of softEnv, for cases to share its compiled kernels
+	ctx       context.Context // nil: the test's
+	other     standIn
+	spoil     func(m *model.Model)
+	o         func(o *GPUOptions)
+	env       *suites.Env // of softEnv, for cases to share its compiled kernels
+	metal     metal.Options
+	reference func(f *gguf.File, first int, tokens []int32, kv gguf.Type, cache suites.KVBytes) ([][]float64, error)
 }
 
 func softEnv(t *testing.T) *suites.Env {
@@ -90,7 +105,7 @@ func tinyFile(t *testing.T) string {
 }
 
 func (c *gpuCase) options(t *testing.T, path string) GPUOptions {
-	backends, err := c.env.Backends(2, metal.Options{})
+	backends, err := c.env.Backends(2, c.metal)
 	require.NoError(t, err)
 	o := GPUOptions{
 		Options: Options{Path: path, Prompts: []int{5}, Depths: []int{0, 3}, Generate: 2, Rounds: 3, Seed: 1},
@@ -122,7 +137,15 @@ func (c *gpuCase) run(t *testing.T, path string) (*Record, error) {
 	if c.other.of == 0 {
 		c.other.on, c.other.of = 3, 3
 	}
-	return runGPU(t.Context(), func(string, llamacpp.ModelOptions) (peerModel, error) { return &c.other, nil }, c.options(t, path))
+	reference := c.reference
+	if reference == nil {
+		reference = suites.ReferenceFrom
+	}
+	ctx := c.ctx
+	if ctx == nil {
+		ctx = t.Context()
+	}
+	return runGPU(ctx, others{func(string, llamacpp.ModelOptions) (peerModel, error) { return &c.other, nil }, reference}, c.options(t, path))
 }
 
 // whole holds a record's rows: every side of every test has all rounds, and the decodes a
@@ -152,17 +175,32 @@ func TestRunGPU(t *testing.T) {
 	for _, h := range rec.Held {
 		names = append(names, h.Side+", "+h.What)
 	}
-	require.Equal(t, []string{
-		"minfer, decode", "minfer, prefill", "llama.cpp, flash attention, decode", "llama.cpp, flash attention, prefill",
-		"llama.cpp, decode", "llama.cpp, prefill", "minfer, decode, after the rounds", "minfer, prefill, after the rounds",
-	}, names)
+	last := func(test string) (list []string) {
+		for _, side := range []string{Ours, "llama.cpp, flash attention", "llama.cpp"} {
+			list = append(list, side+", "+test+", its last token")
+		}
+		return list
+	}
+	require.Regexp(t, "^minfer, prefill 5, its cache beside a decode's, (keys|values) of layer [01]$", names[2])
+	require.Equal(t, slices.Concat([]string{"minfer, decode", "minfer, prefill", names[2],
+		"llama.cpp, flash attention, decode", "llama.cpp, flash attention, prefill", "llama.cpp, decode", "llama.cpp, prefill"},
+		last("decode 2 at depth 0"), last("decode 2 at depth 3"), last("prefill 5"),
+		[]string{"minfer, decode, after the rounds", "minfer, prefill, after the rounds"}), names)
 	require.Same(t, rec.Held[0].Check, rec.Check)
-	require.Zero(t, rec.Check.N%checkTokens)
-	require.Equal(t, rec.Check.N, rec.Held[2].Check.N)
-	require.Equal(t, rec.Check.N/checkTokens, rec.Held[3].Check.N)
+	n := rec.Check.N / checkTokens // logits of a token
+	for i, want := range []int{16 * n, 16 * n, 0, 16 * n, 16 * n, 16 * n, 16 * n, n, n, n, n, n, n, n, n, n, 16 * n, 16 * n} {
+		if i != 2 {
+			require.Equal(t, want, rec.Held[i].Check.N, names[i])
+		}
+	}
+	for i, each := range []int{0, 7, 10, 16} {
+		require.True(t, rec.Held[each].Check.Each, i)
+		require.Positive(t, float64(rec.Held[each].Check.Share))
+	}
+	require.Equal(t, prefillLimit, rec.Held[13].Limit)
 	// The stand-in rounds activations, which is seen, and near.
-	require.Positive(t, float64(rec.Held[2].Check.NMSE))
-	require.InEpsilon(t, 4*9e-5*4, rec.Held[2].Limit, 1e-9)
+	require.Positive(t, float64(rec.Held[3].Check.NMSE))
+	require.InEpsilon(t, 4*9e-5*4, rec.Held[3].Limit, 1e-9)
 }
 
 // Rates do not count with logits that are another model's, be they ours or llama.cpp's,
@@ -247,6 +285,97 @@ func TestRunGPUWrong(t *testing.T) {
 	}
 }
 
+// Kernels that the check's 16 tokens never see, and a round does, are held too: what the
+// rounds ended with.
+func TestRunGPUTimed(t *testing.T) {
+	path := tinyFile(t)
+	for name, c := range map[string]struct {
+		fault suitetest.Fault
+		gpuCase
+		wrong []string // the beginnings of all that is
+	}{
+		// Products of 512 outputs take the GEMM from 40 tokens on.
+		"a tile of the GEMM": {
+			suitetest.Fault{File: "mul_mm.metal", Old: "to + i * 8 * p.out_dim + 8 * j", New: "to + j * 8 * p.out_dim + 8 * i"},
+			gpuCase{metal: metal.Options{Levers: lever.Levers{GEMM: true}, GEMMFrom: 20000}, o: func(o *GPUOptions) { o.Prompts, o.Depths = []int{64}, nil }},
+			[]string{"minfer, prefill 64, its cache beside a decode's", "minfer, prefill 64, its last token"},
+		},
+		// A cache of more than 32 cells is cut into chunks.
+		"the sum of chunks": {
+			suitetest.Fault{File: "attn_flash_decode.metal", Old: "acc += weights[i] *", New: "acc += weights[0] *"},
+			gpuCase{o: func(o *GPUOptions) { o.Prompts, o.Depths = nil, []int{150} }},
+			[]string{"the cache of decode 2 at depth 150 is not the model's"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.env = softEnv(t)
+			rec, err := c.run(t, path)
+			require.NoError(t, err)
+			require.True(t, rec.Agree, rec.Wrong)
+			c.env = softEnv(t)
+			c.env.Kernels = suitetest.Kernels(t, c.fault)
+			rec, err = c.run(t, path)
+			require.NoError(t, err)
+			require.False(t, rec.Agree)
+			require.Len(t, rec.Wrong, len(c.wrong), rec.Wrong)
+			for i, wrong := range c.wrong {
+				require.Contains(t, rec.Wrong[i], wrong)
+			}
+			require.True(t, rec.Check.OK())
+		})
+	}
+}
+
+// What was measured before an interrupt is kept, with all its checks.
+func TestRunGPUInterrupted(t *testing.T) {
+	path, env := tinyFile(t), softEnv(t)
+	run := func(evaluations int) (*Record, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		n := 0
+		return (&gpuCase{env: env, ctx: ctx, other: standIn{spoil: func([]float32) {
+			if n++; n == evaluations {
+				cancel()
+			}
+		}}}).run(t, path)
+	}
+	// Of each setting 17 evaluations for the check; then four of a decode to warm up, and
+	// two a round.
+	rec, err := run(2*17 + 2*4 + 2*2 + 1)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, rec.Rows, 3)
+	for _, row := range rec.Rows {
+		require.Len(t, row.Samples, 1)
+	}
+	require.True(t, rec.Agree, rec.Wrong)
+	require.Equal(t, "decode 2 at depth 0, its last token", rec.Held[9].What)
+	require.Equal(t, "prefill, after the rounds", rec.Held[len(rec.Held)-1].What)
+	rec.Provenance.Date = "2026-11-30T07:00:00Z"
+	require.NoError(t, rec.valid())
+
+	rec, err = run(2*17 + 2)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Nil(t, rec)
+}
+
+// An interrupt does not wait for the float64 model, which goes on reading the file.
+func TestRunGPUInterruptedWait(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	release, done := make(chan struct{}), make(chan error, 1)
+	c := &gpuCase{env: softEnv(t), ctx: ctx, reference: func(f *gguf.File, first int, tokens []int32, kv gguf.Type, cache suites.KVBytes) ([][]float64, error) {
+		cancel()
+		<-release
+		rows, err := suites.ReferenceFrom(f, first, tokens, kv, cache)
+		done <- err
+		return rows, err
+	}}
+	rec, err := c.run(t, tinyFile(t))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Nil(t, rec)
+	close(release)
+	require.NoError(t, <-done)
+}
+
 func joined(all []string) (s string) {
 	for _, one := range all {
 		s += one + "\n"
@@ -258,11 +387,12 @@ func joined(all []string) (s string) {
 func TestRunGPURefused(t *testing.T) {
 	path, env := tinyFile(t), softEnv(t)
 	for want, c := range map[string]*gpuCase{
-		"llama.cpp put 2 of 3 layers on the GPU: want all of 2 and the output":  {other: standIn{on: 2, of: 3}},
-		"llama.cpp put 2 of 2 layers on the GPU: want all of 2 and the output":  {other: standIn{on: 2, of: 2}},
-		"llama.cpp put 0 of -1 layers on the GPU: want all of 2 and the output": {other: standIn{of: -1}},
-		"rounds 2: want at least 3 on a GPU":                                    {o: func(o *GPUOptions) { o.Rounds = 2 }},
-		"a decode of 0: want at least 1":                                        {o: func(o *GPUOptions) { o.Generate = 0 }},
+		"llama.cpp put 2 of 3 layers on the GPU: want all of 2 and the output":                                 {other: standIn{on: 2, of: 3}},
+		"llama.cpp put 2 of 2 layers on the GPU: want all of 2 and the output":                                 {other: standIn{on: 2, of: 2}},
+		"llama.cpp put 0 of -1 layers on the GPU: want all of 2 and the output":                                {other: standIn{of: -1}},
+		"rounds 2: want at least 3 on a GPU":                                                                   {o: func(o *GPUOptions) { o.Rounds = 2 }},
+		"a decode of 0: want at least 1":                                                                       {o: func(o *GPUOptions) { o.Generate = 0 }},
+		"prefills of [5] tokens and decodes of 2 at depths [1000000]: want them within the model's context of": {o: func(o *GPUOptions) { o.Depths = []int{1e6} }},
 		"want one that llama.cpp's runs have too, f32 or f16": {o: func(o *GPUOptions) {
 			hold := o.Hold
 			o.Hold = func(m *model.Model) (graph.Backend, gguf.Type, error) {

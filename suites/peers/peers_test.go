@@ -17,10 +17,12 @@ import (
 
 // fake is an engine that logs what it does.
 type fake struct {
-	name  string
-	pause time.Duration
-	at    int
-	log   *[]string
+	name        string
+	pause       time.Duration
+	late        int // the evaluation that takes far longer
+	at          int
+	evaluations int
+	log         *[]string
 }
 
 func (f *fake) contender() contender {
@@ -30,49 +32,61 @@ func (f *fake) contender() contender {
 			f.at = pos
 			return nil
 		},
-		func(tokens []int32) error {
+		func(tokens []int32) ([]float32, error) {
 			*f.log = append(*f.log, fmt.Sprintf("%s %d at %d", f.name, len(tokens), f.at))
 			f.at += len(tokens)
+			f.evaluations++
 			time.Sleep(f.pause)
-			return nil
+			if f.late == f.evaluations {
+				time.Sleep(5 * f.pause)
+			}
+			return []float32{float32(f.at), float32(f.evaluations)}, nil
 		}}
 }
 
+// evaluate is the work of a test: n tokens at once.
+func evaluate(_ context.Context, c contender, n int) ([]float32, error) {
+	return c.eval(make([]int32, n))
+}
+
+// did is what an engine did, by the log.
+func did(log []string, name string) (own []string) {
+	for _, l := range log {
+		if what, ok := strings.CutPrefix(l, name+" "); ok {
+			own = append(own, what)
+		}
+	}
+	return own
+}
+
 // Each round goes to the depth, filling the cache only once, and then does the work;
-// a setting of llama.cpp that was slow in the first round takes no part in the others.
+// a setting of llama.cpp that was slow in both of the first rounds takes no part in the
+// others, of that test.
 func TestMeasure(t *testing.T) {
 	var log []string
 	ours := &fake{name: Ours, log: &log, pause: 30 * time.Millisecond}
-	theirs := &fake{name: "theirs", log: &log, pause: time.Millisecond}
+	theirs := &fake{name: "theirs", log: &log, pause: 4 * time.Millisecond}
 	slow := &fake{name: "slow", log: &log, pause: 40 * time.Millisecond}
 	sides := []contender{ours.contender(), theirs.contender(), slow.contender()}
-	one := func(c contender) error { return c.eval([]int32{1}) }
 	rec := &Record{Weights: 1000}
 	o := Options{Rounds: 4, Seed: 1}
 	read := limits.NewReadLoop(3, 1<<13)
-	left, err := rec.measure(t.Context(), o, test{name: "decode", tokens: 1, depth: 600, read: read}, sides, one)
+	decode := test{name: "decode", tokens: 2, depth: 600, read: read, warm: []int{1}, drop: true, work: evaluate}
+	ends, err := rec.measure(t.Context(), o, decode, sides)
 	require.NoError(t, err)
-	of := func(name string) (own []string) {
-		for _, l := range log {
-			if what, ok := strings.CutPrefix(l, name+" "); ok {
-				own = append(own, what)
-			}
-		}
-		return own
-	}
 	filled := []string{"512 at 0", "88 at 512", "1 at 600"}
-	again := []string{"back to 600", "1 at 600"}
-	require.Equal(t, filled, of("slow"))
+	again := []string{"back to 600", "2 at 600"}
+	require.Equal(t, slices.Concat(filled, again, again), did(log, "slow"))
 	for _, name := range []string{Ours, "theirs"} {
-		require.Equal(t, slices.Concat(filled, again, again, again, again), of(name))
+		require.Equal(t, slices.Concat(filled, again, again, again, again), did(log, name))
 	}
-	require.Len(t, left, 2)
-	require.Equal(t, "theirs", left[1].name)
+	// Of each side the logits of its own last round.
+	require.Equal(t, [][]float32{{602, 7}, {602, 7}, {602, 5}}, ends)
 	require.Len(t, rec.Rows, 3)
 	for i, name := range []string{Ours, "theirs", "slow"} {
 		row := rec.Rows[i]
 		require.Equal(t, name, row.Side)
-		require.Len(t, row.Samples, []int{4, 4, 1}[i])
+		require.Len(t, row.Samples, []int{4, 4, 2}[i])
 		require.Positive(t, row.Rate)
 		require.InEpsilon(t, row.Rate/rec.Rows[1].Rate, row.VsLlama, 1e-9)
 		require.InEpsilon(t, row.Rate*1000/row.ReadRate, row.OfLimit, 1e-9)
@@ -80,12 +94,13 @@ func TestMeasure(t *testing.T) {
 	}
 
 	// A test ends when its time is spent, but not before there is a median, and one
-	// whose limit are multiply-adds has their share.
+	// whose limit are multiply-adds has their share. What was slow before is there again.
 	o.Rounds, o.Time = 50, time.Millisecond
-	_, err = rec.measure(t.Context(), o, test{name: "prefill", tokens: 7, adds: 70, addRate: 1e6}, left, one)
+	_, err = rec.measure(t.Context(), o, test{name: "prefill", tokens: 7, adds: 70, addRate: 1e6, drop: true, work: evaluate}, sides)
 	require.NoError(t, err)
-	require.Len(t, rec.Rows, 5)
+	require.Len(t, rec.Rows, 6)
 	require.Len(t, rec.Rows[3].Samples, fewest)
+	require.Len(t, rec.Rows[5].Samples, tries)
 	require.Zero(t, rec.Rows[3].ReadRate)
 	require.InEpsilon(t, rec.Rows[3].Rate*10/1e6, rec.Rows[3].OfAdds, 1e-9)
 	require.EqualValues(t, 1e6, rec.Rows[4].AddRate)
@@ -93,52 +108,63 @@ func TestMeasure(t *testing.T) {
 	// An interrupt keeps whole rounds.
 	ctx, cancel := context.WithCancel(t.Context())
 	rounds := 0
-	_, err = rec.measure(ctx, Options{Rounds: 50}, test{name: "interrupted", tokens: 1}, left[:2], func(c contender) error {
-		if rounds++; rounds == 8 {
+	interrupted := test{name: "interrupted", tokens: 1, work: func(ctx context.Context, c contender, n int) ([]float32, error) {
+		if rounds++; rounds == 6 {
 			cancel()
 		}
-		return one(c)
-	})
+		return evaluate(ctx, c, n)
+	}}
+	ends, err = rec.measure(ctx, Options{Rounds: 50}, interrupted, sides[:2])
 	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, rec.Rows, 7)
-	require.Len(t, rec.Rows[6].Samples, 3)
-	_, err = rec.measure(ctx, Options{Rounds: 50}, test{name: "nothing", tokens: 1}, left, one)
+	require.NotNil(t, ends)
+	require.Len(t, rec.Rows, 8)
+	require.Len(t, rec.Rows[7].Samples, 3)
+	ends, err = rec.measure(ctx, Options{Rounds: 50}, interrupted, sides)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, rec.Rows, 7)
+	require.Nil(t, ends)
+	require.Len(t, rec.Rows, 8)
 }
 
-// A warm test goes through the work once more before its rounds, outside of the clock,
-// so that the cost of a first use is in no sample, and no side ends early.
+// A round that takes long by chance, the first or another, drops nothing.
+func TestMeasureKeepsLate(t *testing.T) {
+	for late := 1; late <= 3; late++ {
+		var log []string
+		sides := []contender{(&fake{name: Ours, log: &log, pause: time.Millisecond}).contender(),
+			(&fake{name: "a", log: &log, pause: 25 * time.Millisecond, late: late}).contender(),
+			(&fake{name: "b", log: &log, pause: 25 * time.Millisecond}).contender()}
+		rec := &Record{}
+		_, err := rec.measure(t.Context(), Options{Rounds: 4, Seed: 1}, test{name: "prefill", tokens: 2, drop: true, warm: []int{1}, work: evaluate}, sides)
+		require.NoError(t, err)
+		for _, row := range rec.Rows {
+			require.Len(t, row.Samples, 4, "%s with a late pass %d", row.Side, late)
+		}
+	}
+}
+
+// A test goes through the work as often as it warms up before its rounds, outside of the
+// clock, so that the cost of a first use is in no sample.
 func TestMeasureWarm(t *testing.T) {
 	var log []string
-	ours := &fake{name: Ours, log: &log}
-	theirs := &fake{name: "theirs", log: &log}
-	slow := &fake{name: "slow", log: &log, pause: 20 * time.Millisecond}
+	sides := []contender{(&fake{name: Ours, log: &log}).contender(), (&fake{name: "theirs", log: &log}).contender(),
+		(&fake{name: "slow", log: &log, pause: 20 * time.Millisecond}).contender()}
 	used := map[string]bool{}
 	rec := &Record{}
-	left, err := rec.measure(t.Context(), Options{Rounds: 3, Seed: 1}, test{name: "decode", tokens: 2, depth: 5, warm: true},
-		[]contender{ours.contender(), theirs.contender(), slow.contender()}, func(c contender) error {
-			if !used[c.name] {
-				used[c.name] = true
-				time.Sleep(500 * time.Millisecond)
-			}
-			return c.eval([]int32{1, 2})
-		})
+	warm := test{name: "decode", tokens: 2, depth: 5, warm: []int{2, 2}, work: func(ctx context.Context, c contender, n int) ([]float32, error) {
+		if !used[c.name] {
+			used[c.name] = true
+			time.Sleep(500 * time.Millisecond)
+		}
+		return evaluate(ctx, c, n)
+	}}
+	_, err := rec.measure(t.Context(), Options{Rounds: 3, Seed: 1}, warm, sides)
 	require.NoError(t, err)
-	require.Len(t, left, 3)
 	for i, name := range []string{Ours, "theirs", "slow"} {
 		row := rec.Rows[i]
 		require.Equal(t, name, row.Side)
 		require.Len(t, row.Samples, 3)
 		require.Less(t, slices.Max(row.Samples), 400*time.Millisecond)
-		// Five times: to warm up, in the round that does not count, and in three.
-		n := 0
-		for _, l := range log {
-			if l == name+" 2 at 5" {
-				n++
-			}
-		}
-		require.Equal(t, 5, n)
+		again := []string{"back to 5", "2 at 5"}
+		require.Equal(t, slices.Concat([]string{"5 at 0", "2 at 5"}, again, again, again, again), did(log, name))
 	}
 }
 
