@@ -52,6 +52,9 @@ type Measured struct {
 	// that no cache held those of the next; 0 where each took the same.
 	WeightSet int64     `json:"weight_set_bytes,omitempty"`
 	Counters  *Counters `json:"counters,omitempty"`
+	// Matrices: simdgroup matrices multiply, so the limit of multiply-adds is theirs where
+	// it was measured.
+	Matrices bool `json:"matrices,omitempty"`
 	// GPUSeconds is what the record's GPU takes for the bytes of Counters.
 	GPUSeconds float64 `json:"gpu_s,omitempty"`
 	// Check is the comparison of the output with its reference: a rate counts only
@@ -97,7 +100,7 @@ type GPU struct {
 
 // Limit is what the machine can do, measured beside the scenario.
 type Limit struct {
-	Name string  `json:"name"` // "read", "multiply_add", "multiply_add_int8"
+	Name string  `json:"name"` // "read", "multiply_add", "multiply_add_int8", "multiply_add_matrix"
 	Unit string  `json:"unit"` // "B/s", "1/s"
 	Rate float64 `json:"rate"`
 	// Bytes is the size of the buffer that was read again and again, where a cache
@@ -125,6 +128,8 @@ func (m *Measured) Rate() (rate float64, unit string) {
 // bytes or of its multiply-adds that is nearer. 0 without limits.
 func (r *Record) Share(side int) (share float64, of string) { return r.share(&r.Sides[side]) }
 
+const matrixLimit = "multiply_add_matrix"
+
 // DeviceShare is Share in the device's own time, without what it costs the host to
 // ask for the work: 0 where no timer of the device's was read.
 func (r *Record) DeviceShare(side int) (share float64, of string) {
@@ -146,7 +151,14 @@ func (r *Record) shareIn(m *Measured, seconds float64) (share float64, of string
 	if seconds <= 0 {
 		return 0, ""
 	}
+	arithmetic := matrixLimit
+	if !m.Matrices || !slices.ContainsFunc(r.Limits, func(l Limit) bool { return l.Name == matrixLimit }) {
+		arithmetic = ""
+	}
 	for _, l := range r.Limits {
+		if l.Name == matrixLimit && arithmetic == "" || l.Name == "multiply_add" && arithmetic != "" {
+			continue // the other kind
+		}
 		work := m.Work.Bytes
 		if strings.HasPrefix(l.Name, "multiply_add") {
 			work = m.Work.MultiplyAdds

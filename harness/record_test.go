@@ -132,6 +132,19 @@ func TestShare(t *testing.T) {
 	share, of = r.Share(0)
 	require.Equal(t, "read", of)
 	require.InDelta(t, float64(1<<20)/0.011/1e9, share, 1e-9)
+	// Matrices have a limit of their own, where it was measured.
+	r.Limits[1].Rate = 1e9
+	r.Sides[0].Matrices = true
+	_, of = r.Share(0)
+	require.Equal(t, "multiply_add", of)
+	r.Limits = append(r.Limits, Limit{Name: "multiply_add_matrix", Unit: "1/s", Rate: 1.5e9})
+	share, of = r.Share(0)
+	require.Equal(t, "multiply_add_matrix", of)
+	require.InDelta(t, float64(1<<21)/0.011/1.5e9, share, 1e-9)
+	r.Sides[0].Matrices = false
+	_, of = r.Share(0)
+	require.Equal(t, "multiply_add", of)
+	r.Limits[1].Rate = 1e12
 	r.Sides[0].DeviceS = nil
 	share, of = r.DeviceShare(0)
 	require.Zero(t, share)

@@ -44,6 +44,32 @@ kernel void multiply_add(device float *sum [[buffer(0)]],
     a += b + c + d;
     sum[i] = a.x + a.y + a.z + a.w;
 }
+
+// Each simdgroup keeps 4 x 4 sums in registers, and so all factors of a turn.
+kernel void multiply_matrices(device float *sum [[buffer(0)]],
+                              constant uint &n [[buffer(1)]],
+                              uint i [[thread_position_in_grid]]) {
+    simdgroup_float8x8 c[16];
+    simdgroup_half8x8 a[16], b[16];
+    for (uint k = 0; k < 16; k++) {
+        c[k] = make_filled_simdgroup_matrix<float, 8>(0.0f);
+        a[k] = make_filled_simdgroup_matrix<half, 8>(half(0.25f + 0.0625f * k));
+        b[k] = make_filled_simdgroup_matrix<half, 8>(half(0.5f - 0.0625f * k));
+    }
+    for (uint j = 0; j < n; j++) {
+        for (uint k = 0; k < 16; k += 4) {
+            for (uint x = 0; x < 4; x++) {
+                for (uint y = 0; y < 4; y++) {
+                    simdgroup_multiply_accumulate(c[4 * x + y], a[k + x], b[k + y], c[4 * x + y]);
+                }
+            }
+        }
+    }
+    device float *to = sum + i / 32 * 1024;
+    for (uint k = 0; k < 16; k++) {
+        simdgroup_store(c[k], to + 64 * k, 8);
+    }
+}
 `
 
 const (
@@ -51,6 +77,10 @@ const (
 	// perLoop is the multiply-adds of one turn of multiply_add's loop.
 	perLoop = 8 * 4
 	perRead = 4 * 16 // bytes of one turn of read_all's
+	// perMatrices is the multiply-adds of one turn of multiply_matrices', a thread's share,
+	// and matrixSums the floats that it stores.
+	perMatrices = 4 * 16 * 8 * 8 * 8 / 32
+	matrixSums  = 16 * 64 / 32
 )
 
 // groupCounts are the numbers of threadgroups that each kernel is timed with, the
@@ -68,40 +98,60 @@ func Device(ctx context.Context, dev mtl.Device, readBytes int, atLeast time.Dur
 		return 0, 0, err
 	}
 	defer lib.Release()
-	for _, k := range []struct {
-		name string
-		rate *float64
-		unit int // work of one thread and turn
-	}{{"read_all", &read, perRead}, {"multiply_add", &multiplyAdds, perLoop}} {
-		p, err := lib.Pipeline(k.name, nil)
-		if err != nil {
-			return 0, 0, err
-		}
-		for n, groups := range groupCounts {
-			turns := readBytes / (groups * group * perRead)
-			if n > 0 && turns == 0 {
-				break
-			}
-			if k.name != "read_all" {
-				turns = 1 << 24
-			}
-			rate, err := device(ctx, dev, p, groups, k.unit, max(turns, 1), atLeast)
-			if err != nil {
-				p.Release()
-				return 0, 0, fmt.Errorf("%s: %w", k.name, err)
-			}
-			*k.rate = max(*k.rate, rate)
-		}
-		p.Release()
+	if read, err = fastest(ctx, dev, lib, "read_all", perRead, readBytes, atLeast); err != nil {
+		return 0, 0, err
 	}
-	return read, multiplyAdds, nil
+	multiplyAdds, err = fastest(ctx, dev, lib, "multiply_add", perLoop, readBytes, atLeast)
+	return read, multiplyAdds, err
+}
+
+// Matrices measures the multiply-adds a second that a Metal device makes of simdgroup
+// matrices of halves, summed in float: the most that it has for matrices in registers.
+// readBytes bounds the threadgroups as it does for Device.
+func Matrices(ctx context.Context, dev mtl.Device, readBytes int, atLeast time.Duration) (multiplyAdds float64, err error) {
+	lib, err := dev.Compile(ctx, mtl.Source{Name: "limits.metal", Text: kernels, FastMath: true})
+	if err != nil {
+		return 0, err
+	}
+	defer lib.Release()
+	return fastest(ctx, dev, lib, "multiply_matrices", perMatrices, readBytes, atLeast)
+}
+
+// fastest is the best rate of one kernel over the numbers of threadgroups; unit is the
+// work of a thread's turn.
+func fastest(ctx context.Context, dev mtl.Device, lib mtl.Library, kernel string, unit, readBytes int, atLeast time.Duration) (float64, error) {
+	p, err := lib.Pipeline(kernel, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer p.Release()
+	best := 0.0
+	for n, groups := range groupCounts {
+		turns := readBytes / (groups * group * perRead)
+		if n > 0 && turns == 0 {
+			break
+		}
+		if kernel != "read_all" {
+			turns = 1 << 24
+		}
+		rate, err := device(ctx, dev, p, groups, unit, max(turns, 1), atLeast)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", kernel, err)
+		}
+		best = max(best, rate)
+	}
+	return best, nil
 }
 
 // device times one kernel, whose threads each make so many turns, and gives units a
 // second.
 func device(ctx context.Context, dev mtl.Device, p mtl.Pipeline, groups, unit, most int, atLeast time.Duration) (float64, error) {
 	threads := groups * group
-	sum, err := dev.NewBuffer(4*threads, "limits sum")
+	stored := 1
+	if p.Kernel() == "multiply_matrices" {
+		stored = matrixSums
+	}
+	sum, err := dev.NewBuffer(4*threads*stored, "limits sum")
 	if err != nil {
 		return 0, err
 	}

@@ -63,9 +63,9 @@ func TestPeak(t *testing.T) {
 
 // The kernels do the work that their rates are of: a software device counts it.
 func TestDevice(t *testing.T) {
-	var read, instructions []int64
+	var read, written, instructions []int64
 	dev, err := soft.New(soft.Options{Counters: func(_ *mtl.Dispatch, c interp.Counters) {
-		read, instructions = append(read, c.DeviceRead), append(instructions, c.Instructions)
+		read, written, instructions = append(read, c.DeviceRead), append(written, c.DeviceWritten), append(instructions, c.Instructions)
 	}})
 	require.NoError(t, err)
 	defer dev.Close()
@@ -79,6 +79,18 @@ func TestDevice(t *testing.T) {
 	require.EqualValues(t, threads*perRead+4*threads/32, read[0])
 	require.Less(t, read[rounds], int64(1<<17), "multiply_add reads its parameter alone")
 	require.Greater(t, instructions[rounds], int64(threads/32*8*4), "8 products of 4 floats a turn and simdgroup")
+
+	// A simdgroup's share of a turn are 64 products of 8 x 8 matrices, stored in 4096 bytes.
+	before := len(instructions)
+	adds, err = Matrices(t.Context(), dev, 1<<21, time.Nanosecond)
+	require.NoError(t, err)
+	require.Greater(t, adds, 1e6)
+	require.Len(t, instructions, before+rounds)
+	require.Equal(t, 64*512, 32*perMatrices)
+	require.Greater(t, instructions[before], int64(threads/32*64))
+	require.EqualValues(t, threads/32*4096, written[before])
+	_, err = Matrices(t.Context(), closed{dev}, 1<<21, time.Nanosecond)
+	require.EqualError(t, err, "multiply_matrices: no more")
 
 	_, _, err = Device(t.Context(), closed{dev}, 1<<21, time.Nanosecond)
 	require.EqualError(t, err, "read_all: no more")

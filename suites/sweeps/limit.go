@@ -116,11 +116,17 @@ func (r *Runner) deviceLimits(ctx context.Context, e *Env) ([]harness.Limit, err
 	if e.Tally != nil {
 		size = min(size, emulatedRead)
 	}
-	read, adds, err := limits.Device(ctx, b.(*metal.Backend).Device(), size, limitTime)
+	dev := b.(*metal.Backend).Device()
+	read, adds, err := limits.Device(ctx, dev, size, limitTime)
 	if err != nil {
 		return nil, err
 	}
-	l := []harness.Limit{{Name: "read", Unit: "B/s", Rate: read}, {Name: "multiply_add", Unit: "1/s", Rate: adds}}
+	matrices, err := limits.Matrices(ctx, dev, size, limitTime)
+	if err != nil {
+		return nil, err
+	}
+	l := []harness.Limit{{Name: "read", Unit: "B/s", Rate: read}, {Name: "multiply_add", Unit: "1/s", Rate: adds},
+		{Name: "multiply_add_matrix", Unit: "1/s", Rate: matrices}}
 	r.limits[e] = l
 	return l, nil
 }

@@ -50,8 +50,8 @@ type loaded struct {
 	tok   *tokenizer.Tokenizer
 	hash  string // SHA-256 of the file's parts, one after another
 	types string
-	read  int64 // bytes of weights that a token reads
-	size  int64 // elements of those
+	read  int64                  // bytes of weights that a token reads
+	size  int64                  // elements of those
 	wants map[string][][]float64 // by the cache that they go on from
 }
 

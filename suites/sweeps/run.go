@@ -99,6 +99,16 @@ func (c *recorder) launched(e *metal.Entry) {
 	}
 }
 
+// matrices says whether an entry multiplies simdgroup matrices.
+func matrices(e *metal.Entry) bool {
+	for _, family := range []string{"gemm", "prefill_flash", "parallel_scores", "parallel_output"} {
+		if strings.HasPrefix(e.Variant, family) {
+			return true
+		}
+	}
+	return false
+}
+
 // names lists the entries, sorted.
 func (c *recorder) names() []string {
 	var ids []string
@@ -192,6 +202,7 @@ func (r *Runner) observe(ctx context.Context, s Scenario, side subject, notes *r
 		return output{}, err
 	}
 	m.Pipelines = notes.names()
+	m.Matrices = slices.ContainsFunc(notes.entries, matrices)
 	if tally != nil {
 		if sum := tally.take(); sum.Dispatches > 0 {
 			m.Counters = &sum

@@ -209,6 +209,8 @@ func measured(t *testing.T, r *sweeps.Runner, all []sweeps.Scenario) []*harness.
 		require.True(t, sweeps.Holds(rec), "%s: %v", id, rec.Warnings)
 		if s.Op == "hold" {
 			require.Empty(t, rec.Limits, id)
+		} else if onSoft { // where matrices have a limit too
+			require.Len(t, rec.Limits, 3, id)
 		} else {
 			require.Len(t, rec.Limits, 2, id)
 		}

@@ -405,6 +405,8 @@ func limitText(name string) string {
 		return "arithmetic"
 	case "multiply_add_int8":
 		return "int8 arithmetic"
+	case "multiply_add_matrix":
+		return "matrix arithmetic"
 	}
 	return strings.ReplaceAll(name, "_", " ")
 }
@@ -434,7 +436,7 @@ func roofline(head [2]string, records []*harness.Record) (figure, bool) {
 			switch l.Name {
 			case "read":
 				read = max(read, l.Rate)
-			case "multiply_add", "multiply_add_int8":
+			case "multiply_add", "multiply_add_int8", "multiply_add_matrix":
 				flat[l.Name] = max(flat[l.Name], l.Rate)
 			}
 		}
