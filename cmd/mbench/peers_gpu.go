@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"minfer/engine/graph"
 	"minfer/engine/lever"
 	"minfer/engine/model"
-	"minfer/harness"
 	"minfer/metal"
 	"minfer/refs/llamacpp"
 	"minfer/suites"
@@ -51,34 +48,35 @@ func peersGPU(ctx context.Context, s cli.Streams, args []string, device string, 
 	if err != nil {
 		return 0, err
 	}
+	if err := oneGPU(gpus); err != nil {
+		return 0, fmt.Errorf("--device %s: %w", device, err)
+	}
 	levers.CacheType = o.KVType.String()
 	dev, err := cli.Device(device, cli.DeviceOptions{Levers: levers})
 	if err != nil {
 		return 0, err
 	}
-	var records []*peers.Record
-	code := harness.ExitHeld
+	all := &gathered{s: s, args: args, folder: folder, device: dev.Describe()}
+	var ended error
 	for _, o.Path = range paths {
-		rec, err := peerOnGPU(ctx, lib, dev, levers, o)
-		if err != nil {
-			return 0, errors.Join(err, writePeers(s.Stdout, format, records))
+		var rec *peers.Record
+		if rec, ended = peerOnGPU(ctx, lib, dev, levers, o); rec != nil {
+			oracle := fmt.Sprintf("%s, ggml-%s on %s, %s layers there", cli.Describe(lib), device, gpus[0], rec.Offloaded)
+			ended = errors.Join(all.add(rec, device, oracle), ended)
 		}
-		rec.Model = filepath.Base(o.Path)
-		rec.Provenance = cli.Provenance(s, "mbench", append([]string{"peers"}, args...), dev.Describe())
-		rec.Provenance.Oracle = fmt.Sprintf("%s, ggml-%s on %s, %s layers there", cli.Describe(lib), device, strings.Join(gpus, " and "), rec.Offloaded)
-		rec.Variant = device
-		records = append(records, rec)
-		if folder != "" {
-			if err := writeTo(s.Stdout, peersFile(folder, rec), func(w io.Writer) error { return writePeers(w, "json", []*peers.Record{rec}) }); err != nil {
-				return 0, err
-			}
-		}
-		if !rec.Agree {
-			fmt.Fprintf(s.Stderr, "mbench: %s: the logits are not the model's: %s: the rates do not count\n", rec.Model, strings.Join(rec.Wrong, "; "))
-			code = harness.ExitFailed
+		if ended != nil {
+			break
 		}
 	}
-	return code, writePeers(s.Stdout, format, records)
+	return all.end(format, ended)
+}
+
+// oneGPU refuses several: llama.cpp spreads a model's layers over all, this engine has one.
+func oneGPU(gpus []string) error {
+	if len(gpus) != 1 {
+		return fmt.Errorf("llama.cpp finds %d GPUs (%s): want one, as with CUDA_VISIBLE_DEVICES=0", len(gpus), strings.Join(gpus, ", "))
+	}
+	return nil
 }
 
 // peerOnGPU measures one file.

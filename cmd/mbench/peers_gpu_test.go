@@ -34,6 +34,12 @@ func TestPeersOnGPU(t *testing.T) {
 	require.EqualError(t, err, "--device cuda: GPUs are kept out by MINFER_DISABLE_MPS")
 }
 
+// Two GPUs of llama.cpp beside one of this engine are no comparison.
+func TestPeersOnOneGPU(t *testing.T) {
+	require.NoError(t, oneGPU([]string{"A"}))
+	require.EqualError(t, oneGPU([]string{"A", "B"}), "llama.cpp finds 2 GPUs (A, B): want one, as with CUDA_VISIBLE_DEVICES=0")
+}
+
 // A run on a GPU shows how each side's logits compare, and which fails.
 func TestHeldTable(t *testing.T) {
 	var out strings.Builder
