@@ -1,6 +1,8 @@
-//go:build unix && !linux
+//go:build !linux
 
 package gguf
 
-// advise has nothing to say to other systems.
+// advise and populate have nothing to say to other systems.
 func advise([]byte) {}
+
+func populate([]byte) (stop func()) { return func() {} }
