@@ -3,34 +3,45 @@ package cpu
 import "sync/atomic"
 
 // spinLimit bounds how many times a thread looks for work, or for the end of
-// work, before it sleeps: some fifty microseconds, more than lies between two nodes
-// of a decode step. Waking a sleeper costs about as much, and there are hundreds of
-// nodes.
-const spinLimit = 1 << 17
+// work, before it sleeps: a few milliseconds, more than lies between two tokens, so
+// that nobody sleeps while text is made. Waking a sleeper takes as long as a small
+// product does, on a virtual machine longer, and there are hundreds of nodes: who has
+// slept through one is late for the next, and the others sleep in turn.
+const spinLimit = 1 << 22
 
 // A pool runs a function over numbered chunks on a fixed set of threads. The
 // caller of run is thread 0. Each thread has a run of neighbouring chunks, which it
 // takes in order, so that it reads one stream of memory; who is through with them
-// helps the others. A chunk must not care which thread runs it, other than for
+// helps the others. A worker that comes when no chunk is left takes no part, and
+// nobody waits for it. A chunk must not care which thread runs it, other than for
 // scratch memory. run is for one caller at a time and allocates nothing.
 type pool struct {
 	threads int
 	spin    int
 	workers []*worker
 
-	// The job at hand, written before epoch is raised.
+	// The job at hand, written before its number is.
 	fn   func(thread, chunk int)
 	part []part // of each thread
 
-	epoch   atomic.Uint64 // raised once a job
-	pending atomic.Int32  // workers that have not finished the job, and the caller until it sleeps on done
-	done    chan struct{}
+	job     atomic.Uint64 // see jobNumber
+	done    chan struct{} // receives from the last worker of a job that its caller awaits asleep
 	closing bool
 
 	// Of tests: called by a worker that has counted itself out, before it does what
 	// follows from the count.
 	late func()
 }
+
+// The state of the job at hand in one word: how many workers take part, whether it is
+// over for those who don't yet, whether the caller sleeps until they are through, and
+// a number that is another for each job.
+const (
+	jobWorkers = jobOver - 1
+	jobOver    = 1 << 16
+	jobAwaited = 1 << 17
+	jobNumber  = 1 << 32
+)
 
 // A part is a thread's chunks.
 type part struct {
@@ -95,8 +106,7 @@ func (p *pool) start(fn func(thread, chunk int)) {
 
 // signal starts the workers on the job at hand.
 func (p *pool) signal() {
-	p.pending.Store(int32(len(p.workers)) + 1)
-	p.epoch.Add(1)
+	p.job.Store((p.job.Load()/jobNumber + 1) * jobNumber)
 	for _, w := range p.workers {
 		if w.asleep.CompareAndSwap(true, false) {
 			w.wake <- struct{}{}
@@ -118,24 +128,27 @@ func (p *pool) work(thread int) {
 	}
 }
 
-// wait returns when no worker has a part of the job left. One count decides who
-// ends the job: a worker brings it to zero only after the caller gave up its own
-// share and sleeps, so that no worker can wake the caller of a later job.
+// wait returns when no chunk of the job is being worked on. One word decides who ends
+// the job: after the caller has said that it sleeps, the worker that leaves last wakes
+// it, and since nobody joins a job that is over, that happens once.
 func (p *pool) wait() {
+	if p.job.Or(jobOver)&jobWorkers == 0 {
+		return
+	}
 	for range p.spin {
-		if p.pending.Load() == 1 {
+		if p.job.Load()&jobWorkers == 0 {
 			return
 		}
 	}
-	if p.pending.Add(-1) > 0 {
+	if p.job.Or(jobAwaited)&jobWorkers != 0 {
 		<-p.done
 	}
 }
 
-// serve is a worker's life: wait for the next epoch, work, report.
+// serve is a worker's life: wait for a job, work, report.
 func (p *pool) serve(w *worker, thread int) {
-	for last := uint64(0); ; last++ {
-		p.await(w, last)
+	for last := uint64(0); ; {
+		last = p.await(w, last)
 		if p.closing {
 			return
 		}
@@ -144,36 +157,42 @@ func (p *pool) serve(w *worker, thread int) {
 	}
 }
 
+// join makes the worker take part in the job at hand, if that is not its last one and
+// not over.
+func (p *pool) join(last uint64) (number uint64, ok bool) {
+	job := p.job.Load()
+	if job/jobNumber == last || job&jobOver != 0 {
+		return 0, false
+	}
+	return job / jobNumber, p.job.CompareAndSwap(job, job+1)
+}
+
 // report is a worker's end of the job. From its count on, the caller may be at a
 // later job: nothing but the count's own value may decide whether to wake it.
 func (p *pool) report() {
-	left := p.pending.Add(-1)
+	left := p.job.Add(^uint64(0))
 	if p.late != nil {
 		p.late()
 	}
-	if left == 0 {
+	if left&jobWorkers == 0 && left&jobAwaited != 0 {
 		p.done <- struct{}{}
 	}
 }
 
-// await returns once the epoch is past last. A wake-up alone says nothing: a caller
-// that was held up between raising the epoch and looking for sleepers finds one that
-// has already done the job.
-func (p *pool) await(w *worker, last uint64) {
+// await returns once the worker takes part in a job other than its last. A wake-up
+// alone says nothing: the others may have done the job already.
+func (p *pool) await(w *worker, last uint64) uint64 {
 	for {
-		for range p.spin {
-			if p.epoch.Load() != last {
-				return
+		for range p.spin + 1 {
+			if number, ok := p.join(last); ok {
+				return number
 			}
 		}
 		w.asleep.Store(true)
-		if p.epoch.Load() != last && w.asleep.CompareAndSwap(true, false) {
-			return
+		if job := p.job.Load(); job/jobNumber != last && job&jobOver == 0 && w.asleep.CompareAndSwap(true, false) {
+			continue
 		}
 		<-w.wake // sent by whoever cleared the flag
-		if p.epoch.Load() != last {
-			return
-		}
 	}
 }
 

@@ -77,6 +77,8 @@ func TestPoolLateWorker(t *testing.T) {
 		<-goOn
 	}
 	p.signal()
+	first, ok := p.join(0)
+	require.True(t, ok)
 	late := make(chan struct{})
 	go func() {
 		p.report()
@@ -86,6 +88,8 @@ func TestPoolLateWorker(t *testing.T) {
 	p.wait() // the first job is over
 
 	p.signal()
+	_, ok = p.join(first)
+	require.True(t, ok)
 	over := make(chan struct{})
 	go func() {
 		p.wait()
@@ -107,6 +111,25 @@ func TestPoolLateWorker(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the caller of the second job was not woken by its worker")
 	}
+	require.Empty(t, p.done)
+}
+
+// Who comes when a job is over takes no part, and is not waited for.
+func TestPoolAbsentWorker(t *testing.T) {
+	p := &pool{threads: 2, spin: 1, workers: []*worker{{}}, done: make(chan struct{}, 1)}
+	_, ok := p.join(0)
+	require.False(t, ok, "there is no job yet")
+	p.signal()
+	p.wait()
+	_, ok = p.join(0)
+	require.False(t, ok, "the job is over")
+	p.signal()
+	second, ok := p.join(0)
+	require.True(t, ok)
+	_, ok = p.join(second)
+	require.False(t, ok, "twice the same job")
+	p.report()
+	p.wait()
 	require.Empty(t, p.done)
 }
 
