@@ -127,7 +127,6 @@ type functions struct {
 	LlamaModelGetVocab        func(m unsafe.Pointer) unsafe.Pointer                                                     `c:"llama llama_model_get_vocab"`
 	LlamaModelNLayer          func(m unsafe.Pointer) int32                                                              `c:"llama llama_model_n_layer"`
 	LlamaModelNCtxTrain       func(m unsafe.Pointer) int32                                                              `c:"llama llama_model_n_ctx_train"`
-	LlamaModelDesc            func(m unsafe.Pointer, buf *byte, size uint64) int32                                      `c:"llama llama_model_desc"`
 	LlamaModelQuantize        func(in, out string, p *quantizeParams) uint32                                            `c:"llama llama_model_quantize"`
 	LlamaModelQuantizeDefault func() quantizeParams                                                                     `c:"llama llama_model_quantize_default_params"`
 	LlamaVocabNTokens         func(v unsafe.Pointer) int32                                                              `c:"llama llama_vocab_n_tokens"`

@@ -180,7 +180,7 @@ func TestOpenErrors(t *testing.T) {
 	fails(filepath.Join(dir, "absent"), "haswell", "library directory: stat ")
 	fails(dir, "has/well", `CPU variant "has/well": want a name such as haswell`)
 	fails(dir, "", `CPU variant "": want`)
-	fails(dir, "haswell", "no libggml-base.so and 0 files libggml-base.v*.so in "+dir+": want one")
+	fails(dir, "haswell", "no libggml-base.so and 0 files libggml-base.v*.so or libggml-base.*.v*.so in "+dir+": want one")
 	file("libggml-base.so")
 	file("libggml.v1.so")
 	file("libggml.v2.so")

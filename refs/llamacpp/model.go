@@ -28,7 +28,6 @@ type Model struct {
 	nVocab, nLayer, nCtxTrain int
 	offloaded, offloadable    int
 	bos, eos                  int32
-	desc                      string
 
 	mu       sync.Mutex
 	contexts map[*Context]bool
@@ -57,9 +56,6 @@ func (l *Lib) LoadModel(path string, o ModelOptions) (*Model, error) {
 	m.nVocab = int(l.fn.LlamaVocabNTokens(m.vocab))
 	m.nLayer, m.nCtxTrain = int(l.fn.LlamaModelNLayer(ptr)), int(l.fn.LlamaModelNCtxTrain(ptr))
 	m.bos, m.eos = l.fn.LlamaVocabBOS(m.vocab), l.fn.LlamaVocabEOS(m.vocab)
-	desc := make([]byte, 256)
-	l.fn.LlamaModelDesc(ptr, &desc[0], uint64(len(desc)))
-	m.desc = goString(unsafe.Pointer(&desc[0]))
 	l.models[m] = true
 	return m, nil
 }
@@ -105,9 +101,6 @@ func (m *Model) Offloaded() (layers, of int) { return m.offloaded, m.offloadable
 
 // NCtxTrain is the context length that the model was trained with.
 func (m *Model) NCtxTrain() int { return m.nCtxTrain }
-
-// Desc is llama.cpp's own line about the model, "qwen2 ?B F16".
-func (m *Model) Desc() string { return m.desc }
 
 // BOS is the beginning-of-sequence token; ok is false where the model has none.
 func (m *Model) BOS() (id int32, ok bool) { return m.bos, m.bos >= 0 }

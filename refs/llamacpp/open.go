@@ -152,7 +152,7 @@ func (p *process) find() ([]string, error) {
 			named, err = filepath.Glob(filepath.Join(p.dir, stem+".*.v*.so")) // libllama.cuda.v0.4.0.so
 		}
 		if err != nil || len(named) != 1 {
-			return "", fmt.Errorf("no %s.so and %d files %s.v*.so in %s: want one", stem, len(named), stem, p.dir)
+			return "", fmt.Errorf("no %s.so and %d files %s.v*.so or %s.*.v*.so in %s: want one", stem, len(named), stem, stem, p.dir)
 		}
 		return named[0], nil
 	}
