@@ -32,7 +32,7 @@ var All = []Lever{
 		"decode runs gate, up and their product as single nodes instead of one").
 		when(onMetal, metal),
 	flag("MINFER_WEIGHT_COPY", KindLever, "0", func(l *Levers) *bool { return &l.WeightCopy },
-		"weights are copied into device buffers instead of wrapping the mapped file").
+		"weights are copied into device buffers instead of wrapping the mapped file (a device with memory of its own always copies)").
 		when(onMetal, metal),
 
 	flag("MINFER_DISABLE_MPS", KindSwitch, "0", func(l *Levers) *bool { return &l.DisableMPS },
