@@ -88,7 +88,7 @@ verify-mac: ## on a Mac: conformance, kernels, greedy text and sweeps on its GPU
 	echo "Please send back dist/$$name.tar.gz"; exit $$status
 
 race: ## the concurrent packages under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test -race ./cpu ./engine/graph/... ./engine/model ./engine/quant ./engine/session ./engine/synth ./engine/tokenizer ./metal ./metal/msl ./metal/mtl/apple ./metal/mtl/cuda ./metal/mtl/internal/... ./metal/mtl/mtltest ./metal/mtl/soft/... ./refs ./suites/limits ./suites/peers ./suites/safety
+	CGO_ENABLED=1 go test -race ./cpu ./engine/gguf ./engine/graph/... ./engine/model ./engine/quant ./engine/session ./engine/synth ./engine/tokenizer ./metal ./metal/msl ./metal/mtl/apple ./metal/mtl/cuda ./metal/mtl/internal/... ./metal/mtl/mtltest ./metal/mtl/soft/... ./refs ./suites/limits ./suites/peers ./suites/safety
 
 check: ## format, vet on every platform, generated files current, tidy modules
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above are not formatted"; exit 1; }
