@@ -45,9 +45,23 @@ func Reference(f *gguf.File, tokens []int32, kv gguf.Type, cache KVBytes) ([][]f
 	return ReferenceFrom(f, 0, tokens, kv, cache)
 }
 
+// ReferenceWithin is [Reference] where arithmetic may have moved what is stored by a
+// share of the values' size that the caller names: a prompt's products of matrices by
+// more than a single token's.
+func ReferenceWithin(f *gguf.File, tokens []int32, kv gguf.Type, cache KVBytes, arithmetic float64) ([][]float64, error) {
+	return reference(f, 0, tokens, kv, cache, arithmetic)
+}
+
+// tokenArithmetic is the share for single tokens.
+const tokenArithmetic = 5e-5
+
 // ReferenceFrom is [Reference] of tokens from the position first on. What the run's
 // cache, which it then needs, holds of the tokens before is taken as given.
 func ReferenceFrom(f *gguf.File, first int, tokens []int32, kv gguf.Type, cache KVBytes) ([][]float64, error) {
+	return reference(f, first, tokens, kv, cache, tokenArithmetic)
+}
+
+func reference(f *gguf.File, first int, tokens []int32, kv gguf.Type, cache KVBytes, arithmetic float64) ([][]float64, error) {
 	o := refs.Options{KV: kv, First: first}
 	if cache != nil {
 		o.Store = func(layer int, values bool, x []float64) ([]float64, error) {
@@ -58,7 +72,7 @@ func ReferenceFrom(f *gguf.File, first int, tokens []int32, kv gguf.Type, cache 
 			before := len(x) / len(tokens) * first
 			stored, err := refs.Dequantize(kv, cache[layer][side], before+len(x))
 			if err == nil {
-				err = rounded(kv, stored[before:], x)
+				err = rounded(kv, stored[before:], x, arithmetic)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("the cache of layer %d, %s: %w", layer, [...]string{"keys", "values"}[side], err)
@@ -73,11 +87,11 @@ func ReferenceFrom(f *gguf.File, first int, tokens []int32, kv gguf.Type, cache 
 var ErrRounding = errors.New("not the value rounded")
 
 // rounded checks that a cache of type t may hold stored for x: within half a step,
-// with arithmetic's part of the values' size. A step of f16 is 2^-10 of a value. One of
+// with arithmetic's share of the values' size. A step of f16 is 2^-10 of a value. One of
 // q8_0 is the largest of its block over 127, and as that is itself stored as f16 a
 // value may be off by 127 * 2^-11 of a step more.
-func rounded(t gguf.Type, stored, x []float64) error {
-	slack := 5e-5 * refs.RMS(x)
+func rounded(t gguf.Type, stored, x []float64, arithmetic float64) error {
+	slack := arithmetic * refs.RMS(x)
 	for i := range x {
 		allowed := math.Abs(x[i])*0x1p-11 + 0x1p-25
 		if t == gguf.Q8_0 {

@@ -23,7 +23,7 @@ func TestRounded(t *testing.T) {
 	hold := func(kv gguf.Type, v float64) error {
 		stored := append([]float64{}, x...)
 		stored[1] = v
-		return rounded(kv, stored, x)
+		return rounded(kv, stored, x, tokenArithmetic)
 	}
 	require.NoError(t, hold(gguf.Q8_0, 11))
 	require.NoError(t, hold(gguf.Q8_0, 10))

@@ -45,27 +45,34 @@ kernel void multiply_add(device float *sum [[buffer(0)]],
     sum[i] = a.x + a.y + a.z + a.w;
 }
 
-// Each simdgroup keeps 4 x 4 sums in registers, and so all factors of a turn.
-kernel void multiply_matrices(device float *sum [[buffer(0)]],
+// Each simdgroup keeps 4 x 4 sums in registers, and all factors of a turn, which it
+// finds where the sums go.
+kernel void multiply_matrices(device half *sum [[buffer(0)]],
                               constant uint &n [[buffer(1)]],
                               uint i [[thread_position_in_grid]]) {
+    device half *from = sum + i / 32 * 2048;
     simdgroup_float8x8 c[16];
     simdgroup_half8x8 a[16], b[16];
+#pragma unroll
     for (uint k = 0; k < 16; k++) {
         c[k] = make_filled_simdgroup_matrix<float, 8>(0.0f);
-        a[k] = make_filled_simdgroup_matrix<half, 8>(half(0.25f + 0.0625f * k));
-        b[k] = make_filled_simdgroup_matrix<half, 8>(half(0.5f - 0.0625f * k));
+        simdgroup_load(a[k], from + 64 * k, 8);
+        simdgroup_load(b[k], from + 1024 + 64 * k, 8);
     }
     for (uint j = 0; j < n; j++) {
+#pragma unroll
         for (uint k = 0; k < 16; k += 4) {
+#pragma unroll
             for (uint x = 0; x < 4; x++) {
+#pragma unroll
                 for (uint y = 0; y < 4; y++) {
                     simdgroup_multiply_accumulate(c[4 * x + y], a[k + x], b[k + y], c[4 * x + y]);
                 }
             }
         }
     }
-    device float *to = sum + i / 32 * 1024;
+    device float *to = (device float *)from;
+#pragma unroll
     for (uint k = 0; k < 16; k++) {
         simdgroup_store(c[k], to + 64 * k, 8);
     }
@@ -86,7 +93,7 @@ const (
 // groupCounts are the numbers of threadgroups that each kernel is timed with, the
 // fastest of which counts: what fills a large GPU, with several for each of its cores,
 // is many turns of work for a small one and for a software device.
-var groupCounts = []int{64, 512, 2048}
+var groupCounts = []int{64, 512, 2048, 8192}
 
 // Device measures a Metal device: bytes read a second, of a buffer of at most that
 // many bytes, and multiply-adds a second. Within that, each loop is made long enough
@@ -125,6 +132,13 @@ func fastest(ctx context.Context, dev mtl.Device, lib mtl.Library, kernel string
 		return 0, err
 	}
 	defer p.Release()
+	var x mtl.Buffer // that is read
+	if kernel == "read_all" {
+		if x, err = zeros(dev, max(readBytes, groupCounts[0]*group*perRead), "limits read"); err != nil {
+			return 0, fmt.Errorf("%s: %w", kernel, err)
+		}
+		defer x.Release()
+	}
 	best := 0.0
 	for n, groups := range groupCounts {
 		turns := readBytes / (groups * group * perRead)
@@ -134,7 +148,7 @@ func fastest(ctx context.Context, dev mtl.Device, lib mtl.Library, kernel string
 		if kernel != "read_all" {
 			turns = 1 << 24
 		}
-		rate, err := device(ctx, dev, p, groups, unit, max(turns, 1), atLeast)
+		rate, err := device(ctx, dev, p, x, groups, unit, max(turns, 1), atLeast)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", kernel, err)
 		}
@@ -143,38 +157,37 @@ func fastest(ctx context.Context, dev mtl.Device, lib mtl.Library, kernel string
 	return best, nil
 }
 
+// zeros is a buffer whose memory is there.
+func zeros(dev mtl.Device, size int, label string) (mtl.Buffer, error) {
+	b, err := dev.NewBuffer(size, label)
+	if err != nil {
+		return nil, err
+	}
+	piece := make([]byte, min(size, 1<<26))
+	for at := 0; at < size; at += len(piece) {
+		if err := b.Write(at, piece[:min(len(piece), size-at)]); err != nil {
+			b.Release()
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
 // device times one kernel, whose threads each make so many turns, and gives units a
-// second.
-func device(ctx context.Context, dev mtl.Device, p mtl.Pipeline, groups, unit, most int, atLeast time.Duration) (float64, error) {
+// second. x is what it reads, nil for nothing.
+func device(ctx context.Context, dev mtl.Device, p mtl.Pipeline, x mtl.Buffer, groups, unit, most int, atLeast time.Duration) (float64, error) {
 	threads := groups * group
 	stored := 1
 	if p.Kernel() == "multiply_matrices" {
 		stored = matrixSums
 	}
-	sum, err := dev.NewBuffer(4*threads*stored, "limits sum")
+	sum, err := zeros(dev, 4*threads*stored, "limits sum")
 	if err != nil {
 		return 0, err
 	}
 	defer sum.Release()
-	var x mtl.Buffer
-	defer func() {
-		if x != nil {
-			x.Release()
-		}
-	}()
 	best := 0.0
 	for turns, timed := 1, 0; timed < rounds; {
-		if size := threads * turns * unit; p.Kernel() == "read_all" && (x == nil || x.Size() != size) {
-			if x != nil {
-				x.Release()
-			}
-			if x, err = dev.NewBuffer(size, "limits read"); err != nil {
-				return 0, err
-			}
-			if err := x.Write(0, make([]byte, size)); err != nil {
-				return 0, err
-			}
-		}
 		d, err := turn(ctx, dev, p, x, sum, groups, turns)
 		if err != nil {
 			return 0, err
@@ -201,9 +214,13 @@ func turn(ctx context.Context, dev mtl.Device, p mtl.Pipeline, x, sum mtl.Buffer
 		Threadgroups: mtl.Size{X: groups, Y: 1, Z: 1}, ThreadsPerThreadgroup: mtl.Size{X: group, Y: 1, Z: 1}}
 	out := mtl.Binding{Buffer: sum, Length: sum.Size(), Access: mtl.Output}
 	n := uint32(turns)
+	if p.Kernel() == "multiply_matrices" {
+		out.Access = mtl.ReadWrite
+	}
 	if x != nil {
-		out.Index, n = 1, uint32(x.Size()/16/(groups*group/32))
-		d.Bindings = append(d.Bindings, mtl.Binding{Buffer: x, Length: x.Size(), Access: mtl.Read})
+		size := groups * group * turns * perRead
+		out.Index, n = 1, uint32(size/16/(groups*group/32))
+		d.Bindings = append(d.Bindings, mtl.Binding{Buffer: x, Length: size, Access: mtl.Read})
 	}
 	d.Bindings = append(d.Bindings, out, mtl.Binding{Index: out.Index + 1, Bytes: []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}})
 	if err := cb.Dispatch(d); err != nil {

@@ -102,6 +102,10 @@ const leastRead = 1 << 14
 // not the memory, so its buffer may lie in the caches.
 const emulatedRead = 1 << 22
 
+// gpuRead is what a GPU with memory of its own reads where nothing else is said: long
+// enough that starting and ending it do not show.
+const gpuRead = 1 << 31
+
 // deviceLimits measures what a Metal device can do at the most, once a run.
 func (r *Runner) deviceLimits(ctx context.Context, e *Env) ([]harness.Limit, error) {
 	if l, ok := r.limits[e]; ok {
@@ -113,8 +117,11 @@ func (r *Runner) deviceLimits(ctx context.Context, e *Env) ([]harness.Limit, err
 	}
 	defer end()
 	size := r.o.ReadBytes
-	if e.Tally != nil {
+	switch {
+	case e.Tally != nil:
 		size = min(size, emulatedRead)
+	case e.Device.CopiesWeights && size == DefaultReadBytes:
+		size = gpuRead
 	}
 	dev := b.(*metal.Backend).Device()
 	read, adds, err := limits.Device(ctx, dev, size, limitTime)

@@ -152,7 +152,8 @@ func (l *loaded) affordable() bool {
 
 // reference gives the float64 logits of the last prompt token and of the decoded
 // ones. Given what a side stored in its cache, it goes on from that where that is what
-// a rounding makes ([suites.Reference] says why), else from what it rounds itself.
+// a rounding makes (suites.Reference says why; the bound of the logits is that of keys
+// and values too), else from what it rounds itself.
 func (l *loaded) reference(kv gguf.Type, cache suites.KVBytes) ([][]float64, error) {
 	h := sha256.New()
 	for _, layer := range cache {
@@ -164,7 +165,7 @@ func (l *loaded) reference(kv gguf.Type, cache suites.KVBytes) ([][]float64, err
 	if rows, ok := l.wants[key]; ok {
 		return rows, nil
 	}
-	rows, err := suites.Reference(l.file, checkTokens(l.m.NVocab), kv, cache)
+	rows, err := suites.ReferenceWithin(l.file, checkTokens(l.m.NVocab), kv, cache, logitsBound)
 	if errors.Is(err, suites.ErrRounding) {
 		return l.reference(kv, nil)
 	}
