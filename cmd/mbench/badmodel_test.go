@@ -9,12 +9,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"minfer/cmd/internal/cli"
+	"minfer/cpu"
 	"minfer/engine/gguf"
 	"minfer/engine/quant"
 	"minfer/engine/synth"
@@ -98,7 +100,7 @@ func elements(dims []int) int {
 }
 
 // try runs a file of the model; every outcome but a run that ends well must be
-// one line and exit 2 with nothing on stdout but the prompt's echo.
+// one line and exit 2 with nothing on stdout.
 func try(t *testing.T, dir string, m gguf.Model) (stdout, line string) {
 	path := filepath.Join(dir, "m.gguf")
 	_, err := gguf.Write(path, m, gguf.WriteOptions{})
@@ -109,6 +111,7 @@ func try(t *testing.T, dir string, m gguf.Model) (stdout, line string) {
 	}
 	require.Equal(t, harness.ExitBadInput, code, errs)
 	require.Equal(t, 1, strings.Count(errs, "\n"), errs)
+	require.Empty(t, out, errs)
 	return out, strings.ReplaceAll(strings.TrimSuffix(errs, "\n"), dir, "DIR")
 }
 
@@ -251,4 +254,71 @@ func TestParts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(paths[2], data, 0o644))
 	require.Contains(t, run(paths[0]), `key "split.no"`)
+}
+
+// A value that is not finite is found in any matrix of any type at every level, with
+// the same line whether the first pass shows it (a short prompt), the weights are read
+// first (a long one), or no token is asked for.
+func TestNotFiniteIsFound(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.gguf")
+	run := func(environ []string, args ...string) (int, string, string) {
+		var out, errs bytes.Buffer
+		s := cli.Streams{Stdout: &out, Stderr: &errs, Environ: environ}
+		code := cli.Run(context.Background(), "mbench", s, append([]string{"run", "--device", "cpu", "--model", path, "--ignore-eos"}, args...), run)
+		return code, out.String(), errs.String()
+	}
+	for _, c := range []struct {
+		arch, tensor string
+		typ          gguf.Type
+		at           int
+		bits         []byte
+		want         string
+	}{
+		{"qwen2", "token_embd.weight", gguf.Q8_0, 34 * 8 * 100, []byte{0, 0x7c}, "block 800 has the scale +Inf"},
+		{"llama", "output.weight", gguf.Q8_0, 34 * 8 * 77, []byte{0, 0xfc}, "block 616 has the scale -Inf"},
+		{"llama", "token_embd.weight", gguf.F16, 2 * 256 * 200, []byte{1, 0x7e}, "value 51200 is NaN"}, // of a token that does not occur
+		{"qwen3", "blk.1.attn_output.weight", gguf.Q4_K, 144 * 5, []byte{0, 0, 0, 0x7c}, "block 5 has the scale +Inf"},
+		{"qwen2", "blk.1.ffn_down.weight", gguf.Q6_K, 210*3 + 208, []byte{0, 0x7e}, "block 3 has the scale NaN"},
+		{"qwen2", "blk.0.attn_k.weight", gguf.BF16, 2 * 1000, []byte{0x80, 0x7f}, "value 1000 is +Inf"},
+	} {
+		m := content(t, c.arch)
+		if c.arch == "llama" { // with an output matrix of its own
+			embd := m.Tensors[slices.IndexFunc(m.Tensors, func(x gguf.TensorSpec) bool { return x.Name == "token_embd.weight" })]
+			m.Tensors = append(m.Tensors, spec("output.weight", gguf.F32, embd.Dims, f32s(elements(embd.Dims), 0.01)))
+		}
+		name := ""
+		m = withTensor(m, c.tensor, func(x gguf.TensorSpec) []gguf.TensorSpec {
+			data := make([]byte, c.typ.RowBytes(x.Dims[0])*x.Dims[1])
+			copy(data[c.at:], c.bits)
+			name = x.Name
+			return []gguf.TensorSpec{spec(x.Name, c.typ, x.Dims, data)}
+		})
+		require.Equal(t, c.tensor, name, c.arch)
+		_, err := gguf.Write(path, m, gguf.WriteOptions{})
+		require.NoError(t, err)
+		want := fmt.Sprintf("mbench: %s: tensor %s: %s, want a finite number\n", path, c.tensor, c.want)
+		for _, args := range [][]string{
+			{"--prompt", "A", "-n", "1"}, {"--prompt", "Abc abc abc abc abc", "-n", "3"}, {"--prompt", "Abc abc", "--batch", "2"}, {"--prompt", "A", "-n", "0"},
+			{"--prompt", strings.Repeat("abc ", shortPrompt/4+1), "-n", "1"}, {"--prompt", "A", "--temp", "1"},
+		} {
+			for _, level := range cpu.Levels() {
+				code, out, errs := run([]string{"MINFER_CPU_LEVEL=" + level.String()}, args...)
+				require.Equal(t, want, errs, "%v %v", args, level)
+				require.Equal(t, harness.ExitBadInput, code)
+				require.Empty(t, out)
+			}
+			code, out, errs := run(nil, args...)
+			require.Equal(t, want, errs, args)
+			require.Equal(t, harness.ExitBadInput, code)
+			require.Empty(t, out)
+		}
+		code, out, errs := run([]string{"MINFER_TRACE=" + filepath.Join(dir, "trace")}, "--prompt", "A")
+		require.Equal(t, want, errs)
+		require.Equal(t, harness.ExitBadInput, code)
+		require.Empty(t, out)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "trace", "*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "no trace of weights that are not sound")
 }

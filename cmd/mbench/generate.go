@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"minfer/cmd/internal/cli"
+	"minfer/cpu"
 	"minfer/engine/gguf"
 	"minfer/engine/graph"
 	"minfer/engine/lever"
@@ -95,12 +96,12 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	defer f.Close()
 	var t *tokenizer.Tokenizer
 	made := make(chan error, 1)
-	go func() { // while the weights are checked
+	go func() { // meanwhile
 		var err error
 		t, err = tokenizer.New(f)
 		made <- err
 	}()
-	m, err := model.Load(f)
+	m, err := model.LoadUnread(f)
 	tokenizerErr := <-made
 	if err == nil {
 		err = tokenizerErr
@@ -130,6 +131,15 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	}
 	backends, err := env.Backends(threads, mo)
 	if err != nil {
+		return 0, err
+	}
+	// What is read first is read twice; a trace shows what was computed from sound
+	// weights only.
+	var proof *model.Proof
+	if b, ok := backends[0].(*cpu.Backend); ok && len(prompt) <= shortPrompt && levers.Trace == "" {
+		proof = m.Prove()
+		backends[0] = &proving{b, proof}
+	} else if err := m.CheckFinite(); err != nil {
 		return 0, err
 	}
 	so := session.Options{Backends: backends, NCtx: nCtx, Batch: batch, Notes: s.Stderr}
@@ -178,20 +188,44 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	} else if !asked {
 		fmt.Fprintln(s.Stderr, metal.UnavailableLine)
 	}
-	fmt.Fprint(s.Stdout, prompt)
+	echo := sync.OnceFunc(func() { fmt.Fprint(s.Stdout, prompt) })
+	var broken error // weights
+	prove := func() bool {
+		if proof != nil {
+			broken = proof.Finish()
+		}
+		return broken == nil
+	}
+	if proof == nil {
+		echo()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	start := time.Now()
 	var first time.Time
 	drawn, err := ses.Generate(ctx, ids, n, sm, stop, func(id int32) {
 		if first.IsZero() {
+			if !prove() {
+				cancel()
+				return
+			}
 			first = time.Now()
 			started()
+			echo()
 		}
 		fmt.Fprint(s.Stdout, stream.Push(id))
 	})
-	fmt.Fprintln(s.Stdout, stream.Flush())
+	if first.IsZero() && !errors.Is(err, context.Canceled) {
+		prove()
+	}
+	if broken != nil {
+		return 0, broken
+	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return 0, err
 	}
+	echo()
+	fmt.Fprintln(s.Stdout, stream.Flush())
 	end := time.Now()
 	if first.IsZero() {
 		first = end

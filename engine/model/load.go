@@ -4,16 +4,47 @@ import (
 	"fmt"
 
 	"minfer/engine/gguf"
+	"minfer/engine/graph"
 )
 
 // Load reads and checks the model in f. Every error is one line that names the
 // file, the key or the tensor, what it holds and what was expected.
 func Load(f *gguf.File) (*Model, error) {
+	m, err := LoadUnread(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.CheckFinite(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// LoadUnread is Load without a look at the values of the matrices, which are nearly
+// all of the file. No result of the model may be shown before they were looked at,
+// with CheckFinite, or during the first pass, with a Proof.
+func LoadUnread(f *gguf.File) (*Model, error) {
 	m, err := load(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
 	return m, nil
+}
+
+// CheckFinite reads all matrices once, at memory speed, and names the first value that
+// is NaN or infinite.
+func (m *Model) CheckFinite() error { return m.checkFinite(m.matrices) }
+
+func (m *Model) checkFinite(matrices []*graph.Weight) error {
+	var list []*gguf.Tensor
+	for _, w := range matrices {
+		x, _ := m.file.Tensor(w.Name)
+		list = append(list, x)
+	}
+	if err := checkFinite(list...); err != nil {
+		return fmt.Errorf("%s: %w", m.file.Path, err)
+	}
+	return nil
 }
 
 func load(f *gguf.File) (*Model, error) {
@@ -40,10 +71,7 @@ func load(f *gguf.File) (*Model, error) {
 	if err := t.refuseUnused(m.Arch); err != nil {
 		return nil, err
 	}
-	if err := checkFinite(t.matrices...); err != nil {
-		return nil, err
-	}
-	m.weights = t.weights
+	m.weights, m.matrices = t.weights, t.matrices
 	return m, nil
 }
 

@@ -6,7 +6,9 @@
 // something is missing, impossible or not implemented: a metadata key or a
 // tensor that would change the arithmetic is refused, never ignored. Then
 // [Model.Build] emits the nodes of one forward pass in the order of section 12
-// of docs/numerics.md.
+// of docs/numerics.md. [LoadUnread] leaves the values of matrices to a [Proof], which
+// the first pass gives by the way, so that a program starts without reading all
+// weights first.
 //
 // The package computes nothing: what a node means is the backend's affair, and
 // running a graph is that of engine/graph and engine/session. Weights are
@@ -52,6 +54,7 @@ type Model struct {
 	ropeFactors *graph.Weight
 	layers      []layer
 	weights     []*graph.Weight
+	matrices    []*graph.Weight // those of weights that are matrices
 	concats     []*graph.Weight // see Concatenate
 }
 

@@ -104,6 +104,12 @@ func (f *file) unset(key string) {
 // load writes and loads the model, named m.gguf.
 func (f *file) load(t *testing.T) (*model.Model, error) {
 	t.Helper()
+	return model.Load(f.open(t))
+}
+
+// open writes and opens it.
+func (f *file) open(t *testing.T) *gguf.File {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.gguf")
 	_, err := gguf.Write(path, gguf.Model{KVs: f.kvs, Tensors: f.tensors}, gguf.WriteOptions{})
 	require.NoError(t, err)
@@ -111,7 +117,7 @@ func (f *file) load(t *testing.T) (*model.Model, error) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close()) })
 	g.Path = "m.gguf"
-	return model.Load(g)
+	return g
 }
 
 func must(t *testing.T, f *file) *model.Model {

@@ -22,8 +22,8 @@ type tensors struct {
 	f       *gguf.File
 	used    map[string]bool
 	weights []*graph.Weight
-	// matrices are those whose values are yet to be checked.
-	matrices []*gguf.Tensor
+	// matrices are those whose values are not read here.
+	matrices []*graph.Weight
 	err      error
 }
 
@@ -37,8 +37,8 @@ func (t *tensors) matrix(dst **graph.Weight, name string, in, rows int) {
 		t.err = fmt.Errorf("tensor %s: type %v, want one of %v", name, x.Type, matrixTypes)
 		return
 	}
-	t.matrices = append(t.matrices, x)
 	*dst = t.add(x, graph.Mat(in, rows))
+	t.matrices = append(t.matrices, *dst)
 }
 
 // vector finds a norm, a bias or a factor list: n finite F32 values. (A norm in
