@@ -54,10 +54,10 @@ func vnniProducts() map[gguf.Type]*MatMul {
 	products := map[gguf.Type]*MatMul{}
 	block32 := func(typ gguf.Type, offset, upper uint32, mv matVecAsm, panel func(dst, w *byte, row, blocks int)) {
 		act, rowBytes, packedBytes := gguf.Q8_0, 72, 576
-		row, pack, tile, finish := rowQ8_0VNNI, packQ8_0VNNI, tileQ8_0VNNI, finishQ8_0VNNI
+		row, pack, tile, half, finish := rowQ8_0VNNI, packQ8_0VNNI, tileQ8_0VNNI, halfQ8_0VNNI, finishQ8_0VNNI
 		if offset == 0 {
 			act, rowBytes, packedBytes = gguf.Q8_1, 52, 320
-			row, pack, tile, finish = rowQ8_1VNNI, packQ8_1VNNI, tileQ8_1VNNI, finishQ8_1VNNI
+			row, pack, tile, half, finish = rowQ8_1VNNI, packQ8_1VNNI, tileQ8_1VNNI, halfQ8_1VNNI, finishQ8_1VNNI
 		}
 		upper *= offset * 0x01010101 // in four bytes
 		offset *= 0x01010101
@@ -68,7 +68,7 @@ func vnniProducts() map[gguf.Type]*MatMul {
 			elements: 32, part: 40, wBytes: typ.RowBytes(32), aBytes: act.RowBytes(32),
 			panelBytes: 320, packedBytes: packedBytes, accBytes: 1280,
 			pack:  func(dst, act0, act1 *byte, pair, blocks int) { pack(dst, act0, act1, pair, offset, blocks) },
-			panel: panel, tile: tile, finish: finish,
+			panel: panel, tile: tile, half: half, finish: finish,
 		})
 	}
 	// A single row's kernel may have upper lanes that are larger.

@@ -38,6 +38,18 @@ func tileQ8_0VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int
 //go:noescape
 func tileQ8_1VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
 
+// halfQ8_0VNNI adds the products of blocks of a panel with those of packed Q8_0 rows to a tile's accumulators,
+// or with first = 1 to zeros. It prefetches lines of 64 bytes from next on.
+//
+//go:noescape
+func halfQ8_0VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+
+// halfQ8_1VNNI adds the products of blocks of a panel with those of packed Q8_1 rows to a tile's accumulators,
+// or with first = 1 to zeros. It prefetches lines of 64 bytes from next on.
+//
+//go:noescape
+func halfQ8_1VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+
 // finishQ8_0VNNI writes the sums of a tile's accumulators to dst[t*dstStride+r].
 //
 //go:noescape

@@ -567,6 +567,261 @@ end20:
 	VZEROUPPER
 	RET
 
+// func halfQ8_0VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+// Requires: AVX, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·halfQ8_0VNNI(SB), NOSPLIT, $0-56
+	MOVQ  next+40(FP), AX
+	MOVQ  lines+48(FP), CX
+	TESTQ CX, CX
+	JZ    end22
+
+vector21:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        vector21
+
+end22:
+	MOVQ   acc+0(FP), AX
+	MOVQ   panel+8(FP), CX
+	MOVQ   packed+16(FP), DX
+	MOVQ   blocks+24(FP), BX
+	MOVQ   first+32(FP), SI
+	TESTQ  SI, SI
+	JZ     load23
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	JMP    start24
+
+load23:
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 256(AX), Z2
+	VMOVUPS 320(AX), Z3
+	VMOVUPS 512(AX), Z4
+	VMOVUPS 576(AX), Z5
+	VMOVUPS 768(AX), Z6
+	VMOVUPS 832(AX), Z7
+
+start24:
+	TESTQ BX, BX
+	JZ    end26
+
+vector25:
+	VMOVUPS      512(DX), Y8
+	VMULPS.BCST  256(CX), Y8, Y9
+	VMOVUPS      Y9, 1152(AX)
+	VMULPS.BCST  260(CX), Y8, Y9
+	VMOVUPS      Y9, 1184(AX)
+	VMULPS.BCST  264(CX), Y8, Y9
+	VMOVUPS      Y9, 1216(AX)
+	VMULPS.BCST  268(CX), Y8, Y8
+	VMOVUPS      Y8, 1248(AX)
+	VMOVDQU32    (CX), Z8
+	VMOVDQU32    64(CX), Z9
+	VMOVDQU32    128(CX), Z10
+	VMOVDQU32    192(CX), Z11
+	VMOVDQU32    (DX), Z12
+	VMOVDQU32    256(DX), Z13
+	VMOVDQA32    Z13, Z14
+	VPDPBUSD     Z12, Z8, Z14
+	VCVTDQ2PS    Z14, Z14
+	VBROADCASTSD 1152(AX), Z15
+	VFMADD231PS  Z14, Z15, Z0
+	VMOVDQA32    Z13, Z14
+	VPDPBUSD     Z12, Z9, Z14
+	VCVTDQ2PS    Z14, Z14
+	VBROADCASTSD 1184(AX), Z15
+	VFMADD231PS  Z14, Z15, Z2
+	VMOVDQA32    Z13, Z14
+	VPDPBUSD     Z12, Z10, Z14
+	VCVTDQ2PS    Z14, Z14
+	VBROADCASTSD 1216(AX), Z15
+	VFMADD231PS  Z14, Z15, Z4
+	VMOVDQA32    Z13, Z13
+	VPDPBUSD     Z12, Z11, Z13
+	VCVTDQ2PS    Z13, Z13
+	VBROADCASTSD 1248(AX), Z12
+	VFMADD231PS  Z13, Z12, Z6
+	VMOVDQU32    64(DX), Z12
+	VMOVDQU32    320(DX), Z13
+	VMOVDQA32    Z13, Z14
+	VPDPBUSD     Z12, Z8, Z14
+	VCVTDQ2PS    Z14, Z14
+	VBROADCASTSD 1160(AX), Z8
+	VFMADD231PS  Z14, Z8, Z1
+	VMOVDQA32    Z13, Z8
+	VPDPBUSD     Z12, Z9, Z8
+	VCVTDQ2PS    Z8, Z8
+	VBROADCASTSD 1192(AX), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VMOVDQA32    Z13, Z8
+	VPDPBUSD     Z12, Z10, Z8
+	VCVTDQ2PS    Z8, Z8
+	VBROADCASTSD 1224(AX), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VMOVDQA32    Z13, Z8
+	VPDPBUSD     Z12, Z11, Z8
+	VCVTDQ2PS    Z8, Z8
+	VBROADCASTSD 1256(AX), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         $0x00000140, CX
+	ADDQ         $0x00000240, DX
+	DECQ         BX
+	JNZ          vector25
+
+end26:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 256(AX)
+	VMOVUPS Z3, 320(AX)
+	VMOVUPS Z4, 512(AX)
+	VMOVUPS Z5, 576(AX)
+	VMOVUPS Z6, 768(AX)
+	VMOVUPS Z7, 832(AX)
+	VZEROUPPER
+	RET
+
+// func halfQ8_1VNNI(acc *float32, panel *byte, packed *byte, blocks int, first int, next *byte, lines int)
+// Requires: AVX, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·halfQ8_1VNNI(SB), NOSPLIT, $0-56
+	MOVQ  next+40(FP), AX
+	MOVQ  lines+48(FP), CX
+	TESTQ CX, CX
+	JZ    end28
+
+vector27:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        vector27
+
+end28:
+	MOVQ    acc+0(FP), AX
+	MOVQ    panel+8(FP), CX
+	MOVQ    packed+16(FP), DX
+	MOVQ    blocks+24(FP), BX
+	MOVQ    first+32(FP), SI
+	TESTQ   SI, SI
+	JZ      load29
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VMOVUPS Z0, 1024(AX)
+	VMOVUPS Z0, 1088(AX)
+	JMP     start30
+
+load29:
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 256(AX), Z2
+	VMOVUPS 320(AX), Z3
+	VMOVUPS 512(AX), Z4
+	VMOVUPS 576(AX), Z5
+	VMOVUPS 768(AX), Z6
+	VMOVUPS 832(AX), Z7
+
+start30:
+	TESTQ BX, BX
+	JZ    end32
+
+vector31:
+	VMOVUPS          256(DX), Y8
+	VMULPS.BCST      256(CX), Y8, Y9
+	VMOVUPS          Y9, 1152(AX)
+	VMULPS.BCST      260(CX), Y8, Y9
+	VMOVUPS          Y9, 1184(AX)
+	VMULPS.BCST      264(CX), Y8, Y9
+	VMOVUPS          Y9, 1216(AX)
+	VMULPS.BCST      268(CX), Y8, Y8
+	VMOVUPS          Y8, 1248(AX)
+	VMOVUPS          288(DX), Y8
+	VMOVUPS          1024(AX), Y9
+	VFMADD231PS.BCST 272(CX), Y8, Y9
+	VMOVUPS          Y9, 1024(AX)
+	VMOVUPS          1056(AX), Y9
+	VFMADD231PS.BCST 276(CX), Y8, Y9
+	VMOVUPS          Y9, 1056(AX)
+	VMOVUPS          1088(AX), Y9
+	VFMADD231PS.BCST 280(CX), Y8, Y9
+	VMOVUPS          Y9, 1088(AX)
+	VMOVUPS          1120(AX), Y9
+	VFMADD231PS.BCST 284(CX), Y8, Y9
+	VMOVUPS          Y9, 1120(AX)
+	VMOVDQU32        (CX), Z8
+	VMOVDQU32        64(CX), Z9
+	VMOVDQU32        128(CX), Z10
+	VMOVDQU32        192(CX), Z11
+	VMOVDQU32        (DX), Z12
+	VPXORD           Z13, Z13, Z13
+	VPDPBUSD         Z12, Z8, Z13
+	VCVTDQ2PS        Z13, Z13
+	VBROADCASTSD     1152(AX), Z14
+	VFMADD231PS      Z13, Z14, Z0
+	VPXORD           Z13, Z13, Z13
+	VPDPBUSD         Z12, Z9, Z13
+	VCVTDQ2PS        Z13, Z13
+	VBROADCASTSD     1184(AX), Z14
+	VFMADD231PS      Z13, Z14, Z2
+	VPXORD           Z13, Z13, Z13
+	VPDPBUSD         Z12, Z10, Z13
+	VCVTDQ2PS        Z13, Z13
+	VBROADCASTSD     1216(AX), Z14
+	VFMADD231PS      Z13, Z14, Z4
+	VPXORD           Z13, Z13, Z13
+	VPDPBUSD         Z12, Z11, Z13
+	VCVTDQ2PS        Z13, Z13
+	VBROADCASTSD     1248(AX), Z12
+	VFMADD231PS      Z13, Z12, Z6
+	VMOVDQU32        64(DX), Z12
+	VPXORD           Z13, Z13, Z13
+	VPDPBUSD         Z12, Z8, Z13
+	VCVTDQ2PS        Z13, Z13
+	VBROADCASTSD     1160(AX), Z8
+	VFMADD231PS      Z13, Z8, Z1
+	VPXORD           Z8, Z8, Z8
+	VPDPBUSD         Z12, Z9, Z8
+	VCVTDQ2PS        Z8, Z8
+	VBROADCASTSD     1192(AX), Z9
+	VFMADD231PS      Z8, Z9, Z3
+	VPXORD           Z8, Z8, Z8
+	VPDPBUSD         Z12, Z10, Z8
+	VCVTDQ2PS        Z8, Z8
+	VBROADCASTSD     1224(AX), Z9
+	VFMADD231PS      Z8, Z9, Z5
+	VPXORD           Z8, Z8, Z8
+	VPDPBUSD         Z12, Z11, Z8
+	VCVTDQ2PS        Z8, Z8
+	VBROADCASTSD     1256(AX), Z9
+	VFMADD231PS      Z8, Z9, Z7
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000140, DX
+	DECQ             BX
+	JNZ              vector31
+
+end32:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 256(AX)
+	VMOVUPS Z3, 320(AX)
+	VMOVUPS Z4, 512(AX)
+	VMOVUPS Z5, 576(AX)
+	VMOVUPS Z6, 768(AX)
+	VMOVUPS Z7, 832(AX)
+	VZEROUPPER
+	RET
+
 // func finishQ8_0VNNI(dst *float32, dstStride int, acc *float32)
 // Requires: AVX, AVX512F
 TEXT ·finishQ8_0VNNI(SB), NOSPLIT, $0-24
@@ -775,9 +1030,9 @@ TEXT ·matVecQ4_0VNNI(SB), NOSPLIT, $88-48
 	ANDQ    $-32, DI
 	VMOVDQU nibbles<>+0(SB), Y0
 
-rows22:
+rows34:
 	CMPQ   BX, $0x02
-	JLT    next23
+	JLT    next35
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	MOVQ   CX, R10
@@ -785,9 +1040,9 @@ rows22:
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
-	JLT    tail25
+	JLT    tail37
 
-four24:
+four36:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	PREFETCHT0       1600(R11)
@@ -861,13 +1116,13 @@ four24:
 	ADDQ             $0x48, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
-	JGE              four24
+	JGE              four36
 
-tail25:
+tail37:
 	ADDQ $0x04, R13
-	JZ   end27
+	JZ   end39
 
-one26:
+one38:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	ADDQ             $0x24, R11
@@ -893,9 +1148,9 @@ one26:
 	ADDQ             $0x12, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
-	JNZ              one26
+	JNZ              one38
 
-end27:
+end39:
 	VEXTRACTF128 $0x01, Y1, X3
 	VFMADD231PS  sixteenth<>+0(SB), X3, X1
 	VEXTRACTF128 $0x01, Y2, X3
@@ -909,21 +1164,21 @@ end27:
 	ADDQ         DX, CX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, BX
-	JMP          rows22
+	JMP          rows34
 
-next23:
-rows28:
+next35:
+rows40:
 	CMPQ   BX, $0x01
-	JLT    next29
+	JLT    next41
 	VXORPS Y1, Y1, Y1
 	MOVQ   CX, R10
 	MOVQ   CX, R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
-	JLT    tail31
+	JLT    tail43
 
-four30:
+four42:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	PREFETCHT0       1600(R11)
@@ -967,13 +1222,13 @@ four30:
 	ADDQ             $0x48, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
-	JGE              four30
+	JGE              four42
 
-tail31:
+tail43:
 	ADDQ $0x04, R13
-	JZ   end33
+	JZ   end45
 
-one32:
+one44:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	ADDQ             $0x12, R11
@@ -992,9 +1247,9 @@ one32:
 	ADDQ             $0x12, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
-	JNZ              one32
+	JNZ              one44
 
-end33:
+end45:
 	VEXTRACTF128 $0x01, Y1, X2
 	VFMADD231PS  sixteenth<>+0(SB), X2, X1
 	VUNPCKLPD    X1, X1, X2
@@ -1005,9 +1260,9 @@ end33:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
-	JMP          rows28
+	JMP          rows40
 
-next29:
+next41:
 	VZEROUPPER
 	RET
 
@@ -1033,9 +1288,9 @@ TEXT ·panelQ4_0VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end35
+	JZ        end47
 
-vector34:
+vector46:
 	VBROADCASTI128 2(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -1048,9 +1303,9 @@ vector34:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x12, CX
 	DECQ           BX
-	JNZ            vector34
+	JNZ            vector46
 
-end35:
+end47:
 	VZEROUPPER
 	RET
 
@@ -1096,9 +1351,9 @@ TEXT ·matVecQ4_1VNNI(SB), NOSPLIT, $88-48
 	ANDQ    $-32, DI
 	VMOVDQU nibbles<>+0(SB), Y0
 
-rows37:
+rows49:
 	CMPQ   BX, $0x02
-	JLT    next38
+	JLT    next50
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS X3, X3, X3
@@ -1107,9 +1362,9 @@ rows37:
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
-	JLT    tail40
+	JLT    tail52
 
-four39:
+four51:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	PREFETCHT0       1600(R11)
@@ -1194,13 +1449,13 @@ four39:
 	ADDQ             $0x50, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
-	JGE              four39
+	JGE              four51
 
-tail40:
+tail52:
 	ADDQ $0x04, R13
-	JZ   end42
+	JZ   end54
 
-one41:
+one53:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	ADDQ             $0x28, R11
@@ -1227,9 +1482,9 @@ one41:
 	ADDQ             $0x14, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
-	JNZ              one41
+	JNZ              one53
 
-end42:
+end54:
 	VEXTRACTF128 $0x01, Y1, X4
 	VFMADD231PS  sixteenth<>+0(SB), X4, X1
 	VEXTRACTF128 $0x01, Y2, X4
@@ -1245,12 +1500,12 @@ end42:
 	ADDQ         DX, CX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, BX
-	JMP          rows37
+	JMP          rows49
 
-next38:
-rows43:
+next50:
+rows55:
 	CMPQ   BX, $0x01
-	JLT    next44
+	JLT    next56
 	VXORPS Y1, Y1, Y1
 	VXORPS X2, X2, X2
 	MOVQ   CX, R10
@@ -1258,9 +1513,9 @@ rows43:
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
-	JLT    tail46
+	JLT    tail58
 
-four45:
+four57:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	PREFETCHT0       1600(R11)
@@ -1315,13 +1570,13 @@ four45:
 	ADDQ             $0x50, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
-	JGE              four45
+	JGE              four57
 
-tail46:
+tail58:
 	ADDQ $0x04, R13
-	JZ   end48
+	JZ   end60
 
-one47:
+one59:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	ADDQ             $0x14, R11
@@ -1341,9 +1596,9 @@ one47:
 	ADDQ             $0x14, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
-	JNZ              one47
+	JNZ              one59
 
-end48:
+end60:
 	VEXTRACTF128 $0x01, Y1, X3
 	VFMADD231PS  sixteenth<>+0(SB), X3, X1
 	VUNPCKLPD    X1, X1, X3
@@ -1356,9 +1611,9 @@ end48:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
-	JMP          rows43
+	JMP          rows55
 
-next44:
+next56:
 	VZEROUPPER
 	RET
 
@@ -1374,9 +1629,9 @@ TEXT ·panelQ4_1VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end50
+	JZ        end62
 
-vector49:
+vector61:
 	VBROADCASTI128 4(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -1390,9 +1645,9 @@ vector49:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x14, CX
 	DECQ           BX
-	JNZ            vector49
+	JNZ            vector61
 
-end50:
+end62:
 	VZEROUPPER
 	RET
 
@@ -1418,9 +1673,9 @@ TEXT ·matVecQ5_0VNNI(SB), NOSPLIT, $88-48
 	VMOVDQU nibbleShift<>+0(SB), Y1
 	VMOVDQU bit4<>+0(SB), Y2
 
-rows52:
+rows64:
 	CMPQ   BX, $0x02
-	JLT    next53
+	JLT    next65
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	MOVQ   CX, R10
@@ -1428,9 +1683,9 @@ rows52:
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
-	JLT    tail55
+	JLT    tail67
 
-four54:
+four66:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	PREFETCHT0       1600(R11)
@@ -1528,13 +1783,13 @@ four54:
 	ADDQ             $0x58, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
-	JGE              four54
+	JGE              four66
 
-tail55:
+tail67:
 	ADDQ $0x04, R13
-	JZ   end57
+	JZ   end69
 
-one56:
+one68:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	ADDQ             $0x2c, R11
@@ -1566,9 +1821,9 @@ one56:
 	ADDQ             $0x16, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
-	JNZ              one56
+	JNZ              one68
 
-end57:
+end69:
 	VEXTRACTF128 $0x01, Y3, X5
 	VADDPS       X5, X3, X5
 	VEXTRACTF128 $0x01, Y4, X3
@@ -1582,21 +1837,21 @@ end57:
 	ADDQ         DX, CX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, BX
-	JMP          rows52
+	JMP          rows64
 
-next53:
-rows58:
+next65:
+rows70:
 	CMPQ   BX, $0x01
-	JLT    next59
+	JLT    next71
 	VXORPS Y3, Y3, Y3
 	MOVQ   CX, R10
 	MOVQ   CX, R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
-	JLT    tail61
+	JLT    tail73
 
-four60:
+four72:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	PREFETCHT0       1600(R11)
@@ -1652,13 +1907,13 @@ four60:
 	ADDQ             $0x58, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
-	JGE              four60
+	JGE              four72
 
-tail61:
+tail73:
 	ADDQ $0x04, R13
-	JZ   end63
+	JZ   end75
 
-one62:
+one74:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	ADDQ             $0x16, R11
@@ -1680,9 +1935,9 @@ one62:
 	ADDQ             $0x16, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
-	JNZ              one62
+	JNZ              one74
 
-end63:
+end75:
 	VEXTRACTF128 $0x01, Y3, X4
 	VADDPS       X4, X3, X4
 	VUNPCKLPD    X4, X4, X3
@@ -1693,9 +1948,9 @@ end63:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
-	JMP          rows58
+	JMP          rows70
 
-next59:
+next71:
 	VZEROUPPER
 	RET
 
@@ -1717,9 +1972,9 @@ TEXT ·panelQ5_0VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end65
+	JZ        end77
 
-vector64:
+vector76:
 	VBROADCASTI128 6(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -1734,9 +1989,9 @@ vector64:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x16, CX
 	DECQ           BX
-	JNZ            vector64
+	JNZ            vector76
 
-end65:
+end77:
 	VZEROUPPER
 	RET
 
@@ -1762,9 +2017,9 @@ TEXT ·matVecQ5_1VNNI(SB), NOSPLIT, $88-48
 	VMOVDQU nibbleShift<>+0(SB), Y1
 	VMOVDQU bit4<>+0(SB), Y2
 
-rows67:
+rows79:
 	CMPQ   BX, $0x02
-	JLT    next68
+	JLT    next80
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS X5, X5, X5
@@ -1773,9 +2028,9 @@ rows67:
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
-	JLT    tail70
+	JLT    tail82
 
-four69:
+four81:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	PREFETCHT0       1600(R11)
@@ -1884,13 +2139,13 @@ four69:
 	ADDQ             $0x60, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
-	JGE              four69
+	JGE              four81
 
-tail70:
+tail82:
 	ADDQ $0x04, R13
-	JZ   end72
+	JZ   end84
 
-one71:
+one83:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	ADDQ             $0x30, R11
@@ -1923,9 +2178,9 @@ one71:
 	ADDQ             $0x18, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
-	JNZ              one71
+	JNZ              one83
 
-end72:
+end84:
 	VEXTRACTF128 $0x01, Y3, X6
 	VADDPS       X6, X3, X6
 	VEXTRACTF128 $0x01, Y4, X3
@@ -1941,12 +2196,12 @@ end72:
 	ADDQ         DX, CX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, BX
-	JMP          rows67
+	JMP          rows79
 
-next68:
-rows73:
+next80:
+rows85:
 	CMPQ   BX, $0x01
-	JLT    next74
+	JLT    next86
 	VXORPS Y3, Y3, Y3
 	VXORPS X4, X4, X4
 	MOVQ   CX, R10
@@ -1954,9 +2209,9 @@ rows73:
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
-	JLT    tail76
+	JLT    tail88
 
-four75:
+four87:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	PREFETCHT0       1600(R11)
@@ -2023,13 +2278,13 @@ four75:
 	ADDQ             $0x60, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
-	JGE              four75
+	JGE              four87
 
-tail76:
+tail88:
 	ADDQ $0x04, R13
-	JZ   end78
+	JZ   end90
 
-one77:
+one89:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	ADDQ             $0x18, R11
@@ -2052,9 +2307,9 @@ one77:
 	ADDQ             $0x18, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
-	JNZ              one77
+	JNZ              one89
 
-end78:
+end90:
 	VEXTRACTF128 $0x01, Y3, X5
 	VADDPS       X5, X3, X5
 	VUNPCKLPD    X5, X5, X3
@@ -2067,9 +2322,9 @@ end78:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
-	JMP          rows73
+	JMP          rows85
 
-next74:
+next86:
 	VZEROUPPER
 	RET
 
@@ -2085,9 +2340,9 @@ TEXT ·panelQ5_1VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end80
+	JZ        end92
 
-vector79:
+vector91:
 	VBROADCASTI128 8(CX), Y1
 	VPSRLVD        nibbleShift<>+0(SB), Y1, Y1
 	VPAND          low4<>+0(SB), Y1, Y1
@@ -2103,9 +2358,9 @@ vector79:
 	ADDQ           $0x00000140, SI
 	ADDQ           $0x18, CX
 	DECQ           BX
-	JNZ            vector79
+	JNZ            vector91
 
-end80:
+end92:
 	VZEROUPPER
 	RET
 
@@ -2129,18 +2384,18 @@ TEXT ·matVecQ8_0VNNI(SB), NOSPLIT, $88-48
 	ANDQ    $-32, DI
 	VMOVDQU bit7<>+0(SB), Y0
 
-rows82:
+rows94:
 	CMPQ   BX, $0x01
-	JLT    next83
+	JLT    next95
 	VXORPS Y1, Y1, Y1
 	MOVQ   CX, R10
 	MOVQ   CX, R11
 	XORQ   R12, R12
 	MOVQ   blocks+40(FP), R13
 	SUBQ   $0x04, R13
-	JLT    tail85
+	JLT    tail97
 
-four84:
+four96:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	PREFETCHT0       1600(R11)
@@ -2182,13 +2437,13 @@ four84:
 	ADDQ             $0x00000088, R10
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, R13
-	JGE              four84
+	JGE              four96
 
-tail85:
+tail97:
 	ADDQ $0x04, R13
-	JZ   end87
+	JZ   end99
 
-one86:
+one98:
 	PREFETCHT0       1536(R11)
 	PREFETCHT1       4608(R11)
 	ADDQ             $0x22, R11
@@ -2206,9 +2461,9 @@ one86:
 	ADDQ             $0x22, R10
 	ADDQ             $0x04, R12
 	DECQ             R13
-	JNZ              one86
+	JNZ              one98
 
-end87:
+end99:
 	VEXTRACTF128 $0x01, Y1, X2
 	VADDPS       X2, X1, X2
 	VUNPCKLPD    X2, X2, X1
@@ -2219,9 +2474,9 @@ end87:
 	ADDQ         DX, CX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, BX
-	JMP          rows82
+	JMP          rows94
 
-next83:
+next95:
 	VZEROUPPER
 	RET
 
@@ -2243,9 +2498,9 @@ TEXT ·panelQ8_0VNNI(SB), NOSPLIT, $0-32
 	ADDQ      DX, AX
 	VMOVDQU32 doubled<>+0(SB), Z0
 	TESTQ     BX, BX
-	JZ        end89
+	JZ        end101
 
-vector88:
+vector100:
 	VMOVDQU   2(CX), Y1
 	VPXOR     bit7<>+0(SB), Y1, Y1
 	VPERMD    Z1, Z0, Z1
@@ -2257,8 +2512,8 @@ vector88:
 	ADDQ      $0x00000140, SI
 	ADDQ      $0x22, CX
 	DECQ      BX
-	JNZ       vector88
+	JNZ       vector100
 
-end89:
+end101:
 	VZEROUPPER
 	RET

@@ -37,6 +37,7 @@ type tiled struct {
 	pack        func(dst, act0, act1 *byte, pair, blocks int)
 	panel       func(dst, w *byte, row, blocks int)
 	tile        tileAsm
+	half        tileAsm // of the first half of its tokens; nil: there is none
 	finish      func(dst *float32, dstStride int, acc *float32)
 }
 
@@ -141,6 +142,10 @@ func (t *tiled) mul(dst []float32, dstStride int, w []byte, stride, rows int, ti
 				}
 				next.spread((t1 - t0 + tileTokens - 1) / tileTokens * groups)
 				for k := t0; k < t1; k += tileTokens {
+					tile := t.tile
+					if t1-k <= tileTokens/2 && t.half != nil {
+						tile = t.half
+					}
 					packed := ptr(tiles, k/tileTokens*tileBytes+b0*t.packedBytes)
 					for g := range groups {
 						acc := floatPtr(accs, 0)
@@ -148,7 +153,7 @@ func (t *tiled) mul(dst []float32, dstStride int, w []byte, stride, rows int, ti
 							acc = floatPtr(accs, ((k-t0)/tileTokens*slabGroups+g)*t.accBytes)
 						}
 						line, lines := next.lines()
-						t.tile(acc, ptr(panels, g*part*t.panelBytes), packed, nb, first, line, lines)
+						tile(acc, ptr(panels, g*part*t.panelBytes), packed, nb, first, line, lines)
 						if last {
 							t.finish(&out[(k-t0)*slabRows+g*tileRows], slabRows, acc)
 						}

@@ -155,10 +155,14 @@ func storeTile(sums []VecVirtual, dst, dstStride Register) {
 	}
 }
 
+// accumulator is where the i-th accumulator of a tile of so many pairs of tokens is in
+// memory, which has room for all pairs.
+func accumulator(i, pairs int) int { return 64 * (i/pairs*tilePairs + i%pairs) }
+
 // startTile loads the accumulators of a tile; if the argument first is 1 it clears
 // them, and the vectors in memory from more on.
-func startTile(m Register, more, size int) []VecVirtual {
-	acc := zmms(tileRows * tilePairs)
+func startTile(m Register, more, size, pairs int) []VecVirtual {
+	acc := zmms(tileRows * pairs)
 	first, load, start := param("first"), label("load"), label("start")
 	TESTQ(first, first)
 	JZ(LabelRef(load))
@@ -169,7 +173,7 @@ func startTile(m Register, more, size int) []VecVirtual {
 	JMP(LabelRef(start))
 	Label(load)
 	for i := range acc {
-		VMOVUPS(at(m, 64*i), acc[i])
+		VMOVUPS(at(m, accumulator(i, pairs)), acc[i])
 	}
 	Label(start)
 	return acc

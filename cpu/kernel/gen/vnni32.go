@@ -51,8 +51,10 @@ func vnni32Family() {
 	pack32("Q8_1", true)
 	row32("Q8_0", false)
 	row32("Q8_1", true)
-	tile32("Q8_0", false)
-	tile32("Q8_1", true)
+	for _, pairs := range []int{tilePairs, tilePairs / 2} {
+		tile32("Q8_0", false, pairs)
+		tile32("Q8_1", true, pairs)
+	}
 	finishTile32("Q8_0", false)
 	finishTile32("Q8_1", true)
 	for _, q := range q32Types {
@@ -172,13 +174,17 @@ const (
 	tileProducts = tileMins + 4*32
 )
 
-// tile32 adds the blocks of a panel and of a packed tile to accumulators.
-func tile32(act string, min bool) {
+// tile32 adds the blocks of a panel and of a packed tile, or of the first pairs of its
+// tokens, to accumulators.
+func tile32(act string, min bool, pairs int) {
 	name := "tile" + act + "VNNI"
+	if pairs < tilePairs {
+		name = "half" + act + "VNNI"
+	}
 	starts, scales, size := packed(min)
 	tileFunction(name, "adds the products of blocks of a panel with those of packed "+act+" rows to a tile's accumulators,")
 	m, w, a, n := param("acc"), param("panel"), param("packed"), param("blocks")
-	acc := startTile(m, tileMins, map[bool]int{true: 4 * 32}[min])
+	acc := startTile(m, tileMins, map[bool]int{true: 4 * 32}[min], pairs)
 	eachVector(n, 0, func() {
 		d := YMM()
 		VMOVUPS(at(a, scales), d)
@@ -200,7 +206,7 @@ func tile32(act string, min bool) {
 		for r := range q {
 			VMOVDQU32(at(w, 64*r), q[r])
 		}
-		for p := range tilePairs {
+		for p := range pairs {
 			y, s := ZMM(), ZMM()
 			VMOVDQU32(at(a, 64*p), y)
 			if !min {
@@ -216,14 +222,14 @@ func tile32(act string, min bool) {
 				vpdpbusd(y, q[r], sum)
 				VCVTDQ2PS(sum, sum)
 				VBROADCASTSD(at(m, tileProducts+32*r+8*p), d)
-				VFMADD231PS(sum, d, acc[tilePairs*r+p])
+				VFMADD231PS(sum, d, acc[pairs*r+p])
 			}
 		}
 		advance(w, panelBlock)
 		advance(a, size)
 	})
 	for i := range acc {
-		VMOVUPS(acc[i], at(m, 64*i))
+		VMOVUPS(acc[i], at(m, accumulator(i, pairs)))
 	}
 	finish()
 }
