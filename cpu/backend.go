@@ -41,6 +41,7 @@ type Backend struct {
 	pool  *pool
 	free  map[int][][]byte // memory to recycle, by size class
 	tap   graph.Tap
+	order successors // of the weights of a token
 
 	// The state of one node each, kept so that a node allocates nothing.
 	ints    []int32
@@ -81,7 +82,8 @@ func New(o Options) (*Backend, error) {
 	if o.Threads > runtime.GOMAXPROCS(0) {
 		spin = 0 // it would keep a thread with work from running
 	}
-	b := &Backend{level: level, table: table, pool: newPool(o.Threads, spin), free: map[int][][]byte{}}
+	b := &Backend{level: level, table: table, pool: newPool(o.Threads, spin, table.Prefetch), free: map[int][][]byte{}}
+	b.order.next = map[*graph.Weight]*graph.Weight{}
 	b.rows.init()
 	b.elem.init(table)
 	b.norm.init(table)
@@ -98,6 +100,7 @@ func New(o Options) (*Backend, error) {
 func (b *Backend) Close() error {
 	b.pool.close()
 	clear(b.free)
+	clear(b.order.next)
 	return nil
 }
 

@@ -165,6 +165,7 @@ func (b *Backend) matMul(n *graph.Node, in []graph.Operand, out graph.Operand) e
 	}
 	if mm.n == 1 && mm.m*mm.k >= inlineWork {
 		mm.cutStream(b.pool.threads)
+		b.pool.announce(b.order.after(w))
 		b.pool.runParts(mm.starts, mm.fn)
 	} else {
 		mm.cut(b.pool.threads)
@@ -206,10 +207,7 @@ func (mm *matMul) cutStream(threads int) {
 	least := max(8, shortestChunk/mm.stride&^7) // kernels take rows in small groups
 	lo := 0
 	for t := range threads {
-		end := mm.m
-		if t < threads-1 {
-			end = mm.m * (t + 1) / threads &^ 7
-		}
+		end := firstRow(mm.m, t+1, threads)
 		for lo < end {
 			lo = min(lo+max(least, (end-lo)/streamShare&^7), end)
 			mm.bounds = append(mm.bounds, lo)

@@ -28,6 +28,11 @@ type pool struct {
 	done    chan struct{} // receives from the last worker of a job that its caller awaits asleep
 	closing bool
 
+	prefetch func([]byte) // nil: threads wait idly
+	upcoming [][]byte     // what each thread reads ahead when it has no work; written before a job's number is
+	turn     uint64       // raised when that changes
+	ahead    reader       // of the caller
+
 	// Of tests: called by a worker that has counted itself out, before it does what
 	// follows from the count.
 	late func()
@@ -55,8 +60,11 @@ type worker struct {
 	wake   chan struct{}
 }
 
-func newPool(threads, spin int) *pool {
-	p := &pool{threads: threads, spin: spin, part: make([]part, threads), done: make(chan struct{}, 1)}
+func newPool(threads, spin int, prefetch func([]byte)) *pool {
+	p := &pool{
+		threads: threads, spin: spin, part: make([]part, threads), done: make(chan struct{}, 1),
+		prefetch: prefetch, upcoming: make([][]byte, threads),
+	}
 	for i := 1; i < threads; i++ {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers = append(p.workers, w)
@@ -135,10 +143,12 @@ func (p *pool) wait() {
 	if p.job.Or(jobOver)&jobWorkers == 0 {
 		return
 	}
+	p.ahead.take(p, 0)
 	for range p.spin {
 		if p.job.Load()&jobWorkers == 0 {
 			return
 		}
+		p.ahead.some(p)
 	}
 	if p.job.Or(jobAwaited)&jobWorkers != 0 {
 		<-p.done
@@ -147,12 +157,14 @@ func (p *pool) wait() {
 
 // serve is a worker's life: wait for a job, work, report.
 func (p *pool) serve(w *worker, thread int) {
+	var ahead reader
 	for last := uint64(0); ; {
-		last = p.await(w, last)
+		last = p.await(w, last, &ahead)
 		if p.closing {
 			return
 		}
 		p.work(thread)
+		ahead.take(p, thread) // not later: the caller may be at the next job
 		p.report()
 	}
 }
@@ -181,12 +193,13 @@ func (p *pool) report() {
 
 // await returns once the worker takes part in a job other than its last. A wake-up
 // alone says nothing: the others may have done the job already.
-func (p *pool) await(w *worker, last uint64) uint64 {
+func (p *pool) await(w *worker, last uint64, ahead *reader) uint64 {
 	for {
 		for range p.spin + 1 {
 			if number, ok := p.join(last); ok {
 				return number
 			}
+			ahead.some(p)
 		}
 		w.asleep.Store(true)
 		if job := p.job.Load(); job/jobNumber != last && job&jobOver == 0 && w.asleep.CompareAndSwap(true, false) {

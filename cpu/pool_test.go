@@ -24,7 +24,7 @@ func TestPoolHammer(t *testing.T) {
 				}
 				rounds = 40
 			}
-			p := newPool(threads, spin)
+			p := newPool(threads, spin, func([]byte) {})
 			var out [64]int
 			var in [64]int
 			for round := range rounds {
@@ -71,7 +71,7 @@ func TestPoolHammer(t *testing.T) {
 func TestPoolLateWorker(t *testing.T) {
 	counted, goOn := make(chan struct{}), make(chan struct{})
 	// No thread serves the worker: its steps are taken here, one by one.
-	p := &pool{threads: 2, spin: 1, workers: []*worker{{}}, done: make(chan struct{}, 1)}
+	p := &pool{threads: 2, spin: 1, upcoming: make([][]byte, 2), workers: []*worker{{}}, done: make(chan struct{}, 1)}
 	p.late = func() {
 		counted <- struct{}{}
 		<-goOn
@@ -116,7 +116,7 @@ func TestPoolLateWorker(t *testing.T) {
 
 // Who comes when a job is over takes no part, and is not waited for.
 func TestPoolAbsentWorker(t *testing.T) {
-	p := &pool{threads: 2, spin: 1, workers: []*worker{{}}, done: make(chan struct{}, 1)}
+	p := &pool{threads: 2, spin: 1, upcoming: make([][]byte, 2), workers: []*worker{{}}, done: make(chan struct{}, 1)}
 	_, ok := p.join(0)
 	require.False(t, ok, "there is no job yet")
 	p.signal()

@@ -50,6 +50,7 @@ var avx2 = sync.OnceValue(func() *Table {
 		RopeNorm: ropeNormVector,
 		AttnVF32: attnV{4, attnCells1F32AVX2, attnCells4F32AVX2, attnVF32}.sum,
 		AttnVF16: attnV{2, attnCells1F16AVX2, attnCells4F16AVX2, attnVF16}.sum,
+		Prefetch: prefetchBytes,
 	}
 	set := func(typ gguf.Type, mv MatVecFunc, mv4 MatVec4Func) {
 		w := *generic.Weights[typ]

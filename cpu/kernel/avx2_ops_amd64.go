@@ -228,3 +228,10 @@ func (a attnV) sum(dst []float32, v []byte, stride int, p []float32, n int, scra
 	}
 	attnCombineAVX2(&dst[0], &acc[0], d, pad, d/8)
 }
+
+// prefetchBytes asks for the lines of b.
+func prefetchBytes(b []byte) {
+	if len(b) > 0 {
+		prefetchLines(&b[0], (len(b)+63)/64)
+	}
+}

@@ -41,3 +41,8 @@ func ropeNeoxAVX2(dst *float32, x *float32, headDim int, heads int, cs *float32,
 //
 //go:noescape
 func ropeNormAVX2(dst *float32, x *float32, headDim int, heads int, cs *float32, vectors int)
+
+// prefetchLines asks for lines of 64 bytes from p on. It never faults.
+//
+//go:noescape
+func prefetchLines(p *byte, lines int)

@@ -277,3 +277,21 @@ head18:
 end17:
 	VZEROUPPER
 	RET
+
+// func prefetchLines(p *byte, lines int)
+// Requires: AVX, MMX+
+TEXT ·prefetchLines(SB), NOSPLIT, $0-16
+	MOVQ  p+0(FP), AX
+	MOVQ  lines+8(FP), CX
+	TESTQ CX, CX
+	JZ    end20
+
+vector19:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        vector19
+
+end20:
+	VZEROUPPER
+	RET

@@ -113,6 +113,9 @@ type Table struct {
 	// Lanes*len(dst) elements and its content is unspecified before and after.
 	AttnVF32 func(dst []float32, v []byte, stride int, p []float32, n int, scratch []float32)
 	AttnVF16 func(dst []float32, v []byte, stride int, p []float32, n int, scratch []float32)
+	// Prefetch may be nil. It asks for memory that will be read soon, waits for
+	// nothing and changes nothing; the memory may be gone.
+	Prefetch func(b []byte)
 	// Attention may be nil; where it is not, it is the fastest for the shapes that it
 	// takes.
 	Attention *Attention

@@ -17,6 +17,16 @@ func opsFamily() {
 	sumSquares4()
 	ropeNeox()
 	ropeNorm()
+	prefetch()
+}
+
+// prefetch asks for lines of memory, for the second-level cache.
+func prefetch() {
+	function("prefetchLines", "func(p *byte, lines int)")
+	Doc("prefetchLines asks for lines of 64 bytes from p on. It never faults.")
+	p, n := param("p"), param("lines")
+	eachVector(n, 64, func() { PREFETCHT1(at(p, 0)) }, p)
+	finish()
 }
 
 // eachVector writes a loop over n vectors (n may be zero) with pointers that
