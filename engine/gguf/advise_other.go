@@ -1,8 +1,6 @@
-//go:build !linux
+//go:build unix && !linux
 
 package gguf
 
-// advise and populate have nothing to say to other systems.
+// advise has nothing to say to other systems.
 func advise([]byte) {}
-
-func populate([]byte) (stop func()) { return func() {} }

@@ -1,10 +1,8 @@
 package gguf
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -114,39 +112,6 @@ func TestReadInMemoryEqualsOpen(t *testing.T) {
 	require.Nil(t, file.Tensors[0].Data)
 	require.Nil(t, file.Parts[0].Data)
 	require.Equal(t, "general.architecture", file.KVs[0].Key, "metadata stays")
-}
-
-// A file whose pages another thread maps is the same file, in one part and in several,
-// and can be closed at any moment.
-func TestOpenAhead(t *testing.T) {
-	big := make([]byte, 14<<20) // more than is mapped at a time
-	for i := range big {
-		big[i] = byte(i / 4096)
-	}
-	tensor := func(name string) TensorSpec { return BytesSpec(name, F32, []int{len(big) / 4}, big) }
-	paths, err := Write(filepath.Join(t.TempDir(), "m.gguf"), Model{Tensors: []TensorSpec{tensor("a"), tensor("b")}}, WriteOptions{MaxPartBytes: int64(len(big))})
-	require.NoError(t, err)
-	require.Len(t, paths, 2)
-	want, err := Open(paths[0])
-	require.NoError(t, err)
-	for i := range 20 {
-		f, err := OpenAhead(paths[0])
-		require.NoError(t, err)
-		require.Equal(t, want.KVs, f.KVs)
-		if i < 2 {
-			for j, x := range f.Tensors {
-				require.True(t, bytes.Equal(want.Tensors[j].Data, x.Data))
-			}
-		}
-		require.NoError(t, f.Close())
-		require.NoError(t, f.Close())
-	}
-	require.NoError(t, want.Close())
-	require.NoError(t, os.Remove(paths[1]))
-	_, err = OpenAhead(paths[0])
-	require.ErrorContains(t, err, "part 2 of 2 is missing")
-	_, err = OpenAhead(filepath.Join(t.TempDir(), "none.gguf"))
-	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 func TestReadVersion2(t *testing.T) {

@@ -43,15 +43,7 @@ const (
 //
 // The error is one line that names the file, the byte where reading stopped,
 // what was found and what was expected.
-func Open(path string) (*File, error) { return open(path, false) }
-
-// OpenAhead is Open for a program that is about to read all of the model: while it reads
-// the directory and goes on, another thread maps the pages of the weights, so that it
-// finds them mapped. A fault every few pages takes longer than the reading itself.
-// On systems other than Linux it is Open.
-func OpenAhead(path string) (*File, error) { return open(path, true) }
-
-func open(path string, ahead bool) (*File, error) {
+func Open(path string) (*File, error) {
 	var unmaps []func() error
 	unmap := func() error {
 		var err error
@@ -62,7 +54,7 @@ func open(path string, ahead bool) (*File, error) {
 		return err
 	}
 	f, err := load(path, 0, func(_ int, path string) ([]byte, error) {
-		data, u, err := openPart(path, ahead)
+		data, u, err := openPart(path)
 		if err == nil {
 			unmaps = append(unmaps, u)
 		}
@@ -126,7 +118,7 @@ func (f *File) Lookup(key string) (any, bool) {
 }
 
 // openPart maps one file.
-func openPart(path string, ahead bool) ([]byte, func() error, error) {
+func openPart(path string) ([]byte, func() error, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("gguf: %w", err)
@@ -146,10 +138,6 @@ func openPart(path string, ahead bool) ([]byte, func() error, error) {
 	data, unmap, err := mapFile(file, int(info.Size()))
 	if err != nil {
 		return nil, nil, fmt.Errorf("gguf: %s: %w", path, err)
-	}
-	if ahead {
-		stop := populate(data)
-		return data, func() error { stop(); return unmap() }, nil
 	}
 	return data, unmap, nil
 }

@@ -23,10 +23,10 @@ func Models(path string) []suites.Model {
 }
 
 // OpenModel opens the file at path, or the default embedded model when path is
-// "", to read all of it.
+// "".
 func OpenModel(path string) (*gguf.File, error) {
 	if path == "" {
 		return models.Open(models.Default)
 	}
-	return gguf.OpenAhead(path)
+	return gguf.Open(path)
 }
