@@ -614,6 +614,14 @@ func (w *writer) ops(records []*harness.Record) harness.Table {
 	return t
 }
 
+// tokenRate has four digits, and all of those before the point.
+func tokenRate(x float64) string {
+	if x >= 1000 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
 func rate(n int64, seconds float64) string {
 	if n == 0 {
 		return ""
@@ -667,7 +675,7 @@ func (w *writer) models(records []*harness.Record) harness.Table {
 				setting = "default"
 			}
 			row := cells{timed: timed, counted: counted}
-			row.add(r.Op+" "+r.ParamText(), name, weights, setting, fmt.Sprintf("%.4g", float64(m.Work.Tokens)/m.Median), reached(r.Share(i)))
+			row.add(r.Op+" "+r.ParamText(), name, weights, setting, tokenRate(float64(m.Work.Tokens)/m.Median), reached(r.Share(i)))
 			row.addTimed(harness.SecondsText(m.DeviceMedian()/float64(m.Work.Tokens)), reached(r.DeviceShare(i)))
 			row.addCounted(instructions, bytes, gpu)
 			row.add(verdict(m.Check), w.runs[r.Provenance])

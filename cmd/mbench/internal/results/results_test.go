@@ -112,6 +112,11 @@ func TestDeviceTimes(t *testing.T) {
 	}
 }
 
+// A rate of tokens shows all digits before the point.
+func TestTokenRate(t *testing.T) {
+	require.Equal(t, []string{"25285", "1000", "999.9", "0.1235"}, []string{tokenRate(25285.25), tokenRate(1000.4), tokenRate(999.94), tokenRate(0.12346)})
+}
+
 // Every entry of the dispatch table is in one row, and an op without one is what the
 // backend says of it.
 func TestKernelRows(t *testing.T) {
