@@ -96,12 +96,9 @@ type merges struct {
 	slots []slot // of ranks
 }
 
-func newMerges(n int) merges {
-	slots := newSlots(n)
-	return merges{
-		list: make([]merge, 0, n), mul: [2]uint64{rand.Uint64() | 1, rand.Uint64() | 1},
-		mask: uint64(len(slots) - 1), slots: slots,
-	}
+func newMerges(list []merge) merges {
+	slots := newSlots(len(list))
+	return merges{list: list, mul: [2]uint64{rand.Uint64() | 1, rand.Uint64() | 1}, mask: uint64(len(slots) - 1), slots: slots}
 }
 
 func (m *merges) hash(p pair) uint64 {
@@ -110,17 +107,17 @@ func (m *merges) hash(p pair) uint64 {
 	return h ^ h>>32
 }
 
-// add appends a merge, unless there is one of its pair: then it gives the rank of that
-// and true.
-func (m *merges) add(n merge) (old int, dup bool) {
-	h := m.hash(n.pair)
+// add puts list[rank] in, unless the same pair is there: then it gives its rank and
+// true.
+func (m *merges) add(rank int) (old int, dup bool) {
+	p := m.list[rank].pair
+	h := m.hash(p)
 	for i := h & m.mask; ; i = (i + 1) & m.mask {
 		switch c := m.slots[i]; {
 		case c.id == 0:
-			m.list = append(m.list, n)
-			m.slots[i] = slot{uint32(h >> 32), uint32(len(m.list))}
+			m.slots[i] = slot{uint32(h >> 32), uint32(rank) + 1}
 			return 0, false
-		case c.hash == uint32(h>>32) && m.list[c.id-1].pair == n.pair:
+		case c.hash == uint32(h>>32) && m.list[c.id-1].pair == p:
 			return int(c.id - 1), true
 		}
 	}

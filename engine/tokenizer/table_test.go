@@ -19,14 +19,17 @@ func TestTables(t *testing.T) {
 		if n > 2 {
 			list[2] = "" // of no length, as any other
 		}
-		texts, merges := newTexts(list), newMerges(n)
+		pairs := make([]merge, n) // that differ in one half only
+		for i := range pairs {
+			pairs[i].pair = pairOf(int32(i/7), int32(i%7))
+		}
+		texts, merges := newTexts(list), newMerges(pairs)
 		require.GreaterOrEqual(t, 3*len(texts.slots), 4*n, "there is always an empty slot")
 		require.Greater(t, len(texts.slots), n)
 		for i := range n {
 			_, dup := texts.add(int32(i))
 			require.False(t, dup)
-			// Pairs that differ in one half only.
-			_, dup = merges.add(merge{pairOf(int32(i/7), int32(i%7)), int32(i)})
+			_, dup = merges.add(i)
 			require.False(t, dup)
 		}
 		for i, s := range list {
@@ -42,7 +45,7 @@ func TestTables(t *testing.T) {
 			rank, ok := merges.find(pairOf(int32(i/7), int32(i%7)))
 			require.True(t, ok)
 			require.Equal(t, i, rank)
-			rank, dup = merges.add(merge{pairOf(int32(i/7), int32(i%7)), 9})
+			rank, dup = merges.add(i)
 			require.True(t, dup)
 			require.Equal(t, i, rank)
 			_, ok = texts.find(s + "x")
@@ -50,7 +53,6 @@ func TestTables(t *testing.T) {
 			_, ok = merges.find(pairOf(int32(i%7), int32(n+i)))
 			require.False(t, ok)
 		}
-		require.Len(t, merges.list, n)
 	}
 }
 
@@ -62,9 +64,9 @@ func TestTagIsNoProof(t *testing.T) {
 		require.Equal(t, want >= 0, ok, text)
 		require.Equal(t, max(want, 0), id, text)
 	}
-	m := newMerges(2)
-	m.add(merge{pairOf(1, 2), 3})
-	m.add(merge{pairOf(4, 5), 6})
+	m := newMerges([]merge{{pairOf(1, 2), 3}, {pairOf(4, 5), 6}})
+	m.add(0)
+	m.add(1)
 	for _, other := range []pair{pairOf(2, 1), pairOf(1, 5), pairOf(4, 2)} {
 		h := m.hash(other)
 		for i := range m.slots {
@@ -116,4 +118,37 @@ func TestNewAllocations(t *testing.T) {
 		}
 	})
 	require.Less(t, n, 100.0, "for %d tokens and %d merges", len(tokens), len(merges))
+}
+
+// Of several merges that are wrong the first is named, however many look for them.
+func TestFirstWrongMerge(t *testing.T) {
+	kvs := tinyVocab("qwen2").KVs
+	tokens, types := append([]string(nil), kvs[2].Value.([]string)...), append([]int32(nil), kvs[3].Value.([]int32)...)
+	var merges []string
+	for c := rune(0x4e00); len(merges) < 3*minMerges; c++ { // with "a", and that with "b"
+		for _, s := range []string{string(c), "a" + string(c), "a" + string(c) + "b"} {
+			if s != "中" {
+				tokens, types = append(tokens, s), append(types, typeNormal)
+			}
+		}
+		merges = append(merges, "a "+string(c), "a"+string(c)+" b")
+	}
+	try := func(n int, wrong map[int]string) error {
+		list := append([]string(nil), merges[:n]...)
+		for i, s := range wrong {
+			list[i] = s
+		}
+		_, err := New(tinyVocab("qwen2", gguf.KV{Key: kvs[2].Key, Value: tokens}, gguf.KV{Key: kvs[3].Key, Value: types}, gguf.KV{Key: kvs[4].Key, Value: list}))
+		return err
+	}
+	last := len(merges) - 1
+	for _, n := range []int{0, 1, minMerges - 1, minMerges, minMerges + 1, last + 1} {
+		require.NoError(t, try(n, nil))
+	}
+	const prefix = "tokenizer: tiny.gguf: tokenizer.ggml.merges: merge "
+	require.EqualError(t, try(last+1, map[int]string{last: "a zz"}), prefix+strconv.Itoa(last)+` is "a zz": "zz" is not a token`)
+	require.EqualError(t, try(last+1, map[int]string{last: "a zz", last - 1: "zz a", 5000: "aa"}), prefix+`5000 is "aa": want two tokens with a space between them`)
+	require.EqualError(t, try(last+1, map[int]string{last: "a zz", last - 1: merges[2]}), prefix+strconv.Itoa(last-1)+` is "a `+"\u4e01"+`", as merge 2 is: want distinct merges`)
+	require.EqualError(t, try(last+1, map[int]string{9: "a zz", 10: merges[2]}), prefix+`9 is "a zz": "zz" is not a token`)
+	require.EqualError(t, try(last+1, map[int]string{10: "a zz", 9: merges[2]}), prefix+`9 is "a `+"\u4e01"+`", as merge 2 is: want distinct merges`)
 }

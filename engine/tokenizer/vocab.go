@@ -1,11 +1,14 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"minfer/engine/gguf"
 )
@@ -166,42 +169,76 @@ func (t *Tokenizer) loadMerges(m metadata) error {
 	if len(merges) > math.MaxInt32 {
 		return fmt.Errorf("%s has %d merges: want at most %d", key, len(merges), math.MaxInt32)
 	}
-	t.merges = newMerges(len(merges))
+	// Finding three texts a merge waits for memory, so all processors do it.
+	list := make([]merge, len(merges))
+	parts := min(runtime.GOMAXPROCS(0), len(merges)/minMerges+1)
+	start := func(part int) int { return part * len(merges) / parts }
+	ends, errs := make([]int, parts), make([]error, parts)
+	var wg sync.WaitGroup
+	for i := range parts {
+		resolve := func() {
+			var err error
+			if ends[i], err = t.resolve(list, merges, start(i), start(i+1)); err != nil {
+				errs[i] = fmt.Errorf("%s: merge %d is %q: %w", key, ends[i], merges[ends[i]], err)
+			}
+		}
+		if i < parts-1 {
+			wg.Go(resolve)
+		} else {
+			resolve()
+		}
+	}
+	wg.Wait()
+	t.merges = newMerges(list)
+	for i, end := range ends {
+		for rank := start(i); rank < end; rank++ {
+			if old, dup := t.merges.add(rank); dup {
+				return fmt.Errorf("%s: merge %d is %q, as merge %d is: want distinct merges", key, rank, merges[rank], old)
+			}
+		}
+		if errs[i] != nil { // of the first merge that is wrong
+			return errs[i]
+		}
+	}
+	return nil
+}
+
+// minMerges are enough to be worth a goroutine.
+const minMerges = 1 << 12
+
+// resolve finds the tokens of merges lo to hi-1, and says how far it came.
+func (t *Tokenizer) resolve(list []merge, merges []string, lo, hi int) (end int, err error) {
 	next := int32(0)    // the token after the last merge's, which is mostly what the merge makes
 	var joined [64]byte // space for the text that a merge makes
-	for i, s := range merges {
+	for i := lo; i < hi; i++ {
+		s := merges[i]
 		// A space can be the first letter of a token, so the search begins after it.
 		at := -1
 		if len(s) > 1 {
 			at = strings.IndexByte(s[1:], ' ') + 1
 		}
 		if at < 1 || at == len(s)-1 {
-			return fmt.Errorf("%s: merge %d is %q: want two tokens with a space between them", key, i, s)
+			return i, errors.New("want two tokens with a space between them")
 		}
 		left, right := s[:at], s[at+1:]
-		unknown := func(part string) error {
-			return fmt.Errorf("%s: merge %d is %q: %q is not a token", key, i, s, part)
-		}
 		a, ok := t.texts.find(left)
 		if !ok {
-			return unknown(left)
+			return i, fmt.Errorf("%q is not a token", left)
 		}
 		b, ok := t.texts.find(right)
 		if !ok {
-			return unknown(right)
+			return i, fmt.Errorf("%q is not a token", right)
 		}
 		made := next
 		if !t.is(made, left, right) {
 			if made, ok = t.texts.findBytes(append(append(joined[:0], left...), right...)); !ok {
-				return unknown(left + right)
+				return i, fmt.Errorf("%q is not a token", left+right)
 			}
 		}
 		next = made + 1
-		if old, dup := t.merges.add(merge{pairOf(a, b), made}); dup {
-			return fmt.Errorf("%s: merge %d is %q, as merge %d is: want distinct merges", key, i, s, old)
-		}
+		list[i] = merge{pairOf(a, b), made}
 	}
-	return nil
+	return hi, nil
 }
 
 // is reports whether the text of a token is that of two, one after the other.
