@@ -73,21 +73,22 @@ func TestDevice(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, bytes, 1e6)
 	require.Greater(t, adds, 1e6)
-	require.Len(t, read, 2*rounds)
+	require.Len(t, read, 3*rounds)
 	const threads = 64 * group
 	// One turn each: the buffer, and the parameter once a simdgroup.
 	require.EqualValues(t, threads*perRead+4*threads/32, read[0])
-	require.Less(t, read[rounds], int64(1<<17), "multiply_add reads its parameter alone")
-	require.Greater(t, instructions[rounds], int64(threads/32*8*4), "8 products of 4 floats a turn and simdgroup")
+	require.EqualValues(t, threads*perRead+4*threads/32, read[rounds], "of the other order too")
+	require.Less(t, read[2*rounds], int64(1<<17), "multiply_add reads its parameter alone")
+	require.Greater(t, instructions[2*rounds], int64(threads/32*8*4), "8 products of 4 floats a turn and simdgroup")
 
-	// A simdgroup's share of a turn are 64 products of 8 x 8 matrices, stored in 4096 bytes.
+	// A simdgroup's share of a turn are 512 products of 8 x 8 matrices, stored in 4096 bytes.
 	before := len(instructions)
 	adds, err = Matrices(t.Context(), dev, 1<<21, time.Nanosecond)
 	require.NoError(t, err)
 	require.Greater(t, adds, 1e6)
 	require.Len(t, instructions, before+rounds)
-	require.Equal(t, 64*512, 32*perMatrices)
-	require.Greater(t, instructions[before], int64(threads/32*64))
+	require.Equal(t, 512*512, 32*perMatrices)
+	require.Greater(t, instructions[before], int64(threads/32*512))
 	require.EqualValues(t, threads/32*4096, written[before])
 	_, err = Matrices(t.Context(), closed{dev}, 1<<21, time.Nanosecond)
 	require.EqualError(t, err, "multiply_matrices: no more")
