@@ -157,7 +157,7 @@ func TestFusedQKV(t *testing.T) {
 			kv.K, keys = region(t, b, typ, kv.KWidth, c.capacity)
 			kv.V, values = region(t, b, typ, kv.VWidth, c.capacity)
 			got := encode(t, b, n, kv, -1, bytesOf(x), int32s(int32(c.pos)))
-			require.Equal(t, []string{"mul_mat " + c.weights.String() + " single", e.ID()}, launches(list))
+			require.Equal(t, []string{"mul_mat " + c.weights.String() + " " + variantOf("single", c.weights, c.in, n.Weight.Shape[1]), e.ID()}, launches(list))
 			within(t, what, e, got, q, c.in, terms)
 			tolerance := func(want []float64) float64 {
 				return min(1e-3*max(1, refs.RMS(want)), e.Bound.C*0x1p-24*math.Sqrt(float64(c.in))*terms)
@@ -261,7 +261,7 @@ func TestFusedFFN(t *testing.T) {
 		}
 		n := &graph.Node{Op: graph.FusedFFN, Shape: graph.Mat(test.ff, 1), Weight: w, In: nodes(f32(graph.Mat(test.in, 1)), 1)}
 		within(t, fmt.Sprint(test), e, encode(t, b, n, nil, -1, bytesOf(x)), want, test.in, terms*largest)
-		require.Equal(t, []string{"mul_mat " + test.typ.String() + " single", "fused_ffn"}, launches(list))
+		require.Equal(t, []string{"mul_mat " + test.typ.String() + " " + variantOf("single", test.typ, test.in, 2*test.ff), "fused_ffn"}, launches(list))
 	}
 }
 

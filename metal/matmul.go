@@ -19,6 +19,7 @@ const (
 	tierGEMM = iota
 	tierMulti
 	tierSingle
+	tierFew
 	tiers
 )
 
@@ -34,33 +35,73 @@ const (
 	// GEMMByShape among the options has that decide on every device.
 	GEMMByShape = -1
 
-	multiRows = 2 // outputs of a threadgroup
+	multiRows       = 2 // outputs of a threadgroup
+	multiSimdgroups = 2
 )
 
-// singleSimdgroups is the most of a threadgroup of the single tier. The kernels have
-// room for the sums of that many: SINGLE_SIMDGROUPS in mul_mv.metal.
-const singleSimdgroups = 5
+// singleSimdgroups is the most of a threadgroup of the single and few tiers. The kernels
+// have room for the sums of that many: SINGLE_SIMDGROUPS in mul_mv.metal.
+const singleSimdgroups = 8
 
-// single is how the single tier cuts products of a type: outputs of a threadgroup, which
-// its kernel has fixed, and as measured on a large GPU: of how many columns a simdgroup
-// should have a share (at least what it takes in one step; q8_0's takes 256), and how
-// many simdgroups to make of few rows, which depends on how many of the kernel run there
-// at once.
-var single = map[gguf.Type]struct{ rows, columns, enough int }{
-	gguf.F32: {2, 256, 7200}, gguf.F16: {2, 256, 7200}, gguf.BF16: {2, 256, 7200},
-	gguf.Q4_0: {4, 512, 2700}, gguf.Q4_1: {4, 512, 3600}, gguf.Q5_0: {4, 512, 3600}, gguf.Q5_1: {4, 512, 2700}, gguf.Q8_0: {4, 512, 19000},
-	gguf.Q4_K: {8, 512, 2300}, gguf.Q5_K: {8, 512, 2300}, gguf.Q6_K: {4, 512, 19000},
+// cut is how products of one token are cut: the outputs of a threadgroup, which the kernel
+// has fixed, and as measured on a large GPU: of how many columns a simdgroup should have a
+// share, how many simdgroups to make of
+// few rows, which depends on how many of the kernel run there at once, and the most that
+// share a row.
+type cut struct{ rows, columns, enough, most int }
+
+var single = map[gguf.Type]cut{
+	gguf.F32: {2, 256, 7200, 5}, gguf.F16: {2, 256, 7200, 5}, gguf.BF16: {2, 256, 7200, 5},
+	gguf.Q4_0: {8, 128, 2640, 5}, gguf.Q4_1: {4, 512, 4480, 5}, gguf.Q5_0: {4, 512, 4480, 5}, gguf.Q5_1: {4, 512, 4480, 5}, gguf.Q8_0: {4, 512, 120000, 8},
+	gguf.Q4_K: {8, 512, 19000, 5}, gguf.Q5_K: {8, 512, 19000, 5}, gguf.Q6_K: {4, 512, 120000, 5},
 }
 
-// SingleGrid is the threadgroups of the single tier, and the simdgroups that share the
-// columns of a threadgroup's rows: one where there are rows enough to fill a large
-// GPU, up to singleSimdgroups while each takes columns more than once.
-func SingleGrid(t gguf.Type, inDim, outDim int) (groups, simdgroups int) {
+// few has the types that have a kernel of their own for few rows.
+var few = map[gguf.Type]cut{gguf.Q4_0: {4, 128, 3696, 6}, gguf.Q4_K: {4, 512, 3696, 5}, gguf.Q5_K: {4, 512, 3696, 5}}
+
+// Single is how a product of one token is launched.
+type Single struct {
+	Variant string // of the kernel
+	Groups  int    // threadgroups
+	// Simdgroups share the columns of a threadgroup's rows: one where there are rows enough
+	// to fill a large GPU, more while each takes columns more than once.
+	Simdgroups int
+	// Ahead is set where the weights are worth fetching ahead (mtl.Binding.Rows): where
+	// every row has a simdgroup of its own there are enough of them under way that the
+	// memory does not rest, and rows without blocks keep it busy as well.
+	Ahead bool
+}
+
+// SingleOf is the launch of a type's product of one token.
+func SingleOf(t gguf.Type, inDim, outDim int) Single {
+	tier := singleTier(t, inDim, outDim)
+	s := Single{Variant: mulMats[t][tier].Variant}
 	one := single[t]
-	if groups = ceil(outDim, one.rows); outDim < one.rows {
-		groups = outDim
+	switch tier {
+	case tierMulti:
+		s.Groups, s.Simdgroups = ceil(outDim, multiRows), multiSimdgroups
+		return s
+	case tierFew:
+		one = few[t]
 	}
-	return groups, max(1, min(singleSimdgroups, one.enough/groups, 2*inDim/(3*one.columns)))
+	if s.Groups = ceil(outDim, one.rows); outDim < one.rows {
+		s.Groups = outDim
+	}
+	s.Simdgroups = max(1, min(one.most, one.enough/s.Groups, 2*inDim/(3*one.columns)))
+	s.Ahead = s.Simdgroups > 1 && t.BlockSize() > 1
+	return s
+}
+
+// singleTier is the tier for one token.
+func singleTier(t gguf.Type, inDim, outDim int) int {
+	_, has := few[t]
+	switch {
+	case t == gguf.Q4_0 && inDim%64 != 0: // the kernels take pairs of blocks
+		return tierMulti
+	case has && outDim <= inDim:
+		return tierFew
+	}
+	return tierSingle
 }
 
 // mulMats is the entries by type and tier.
@@ -75,20 +116,27 @@ var mulMats = func() map[gguf.Type]*[tiers]*Entry {
 				"512u of a sum that one product makes up, 4*74u = 297u and the 97u of one of many"},
 		},
 		tierMulti: {
-			Variant: "multi", Lever: "MINFER_GEMM", When: "2 tokens or more, otherwise",
+			Variant: "multi", Lever: "MINFER_GEMM", When: "2 tokens or more, otherwise; 1 token of q4_0 where in_dim is no multiple of 64",
 			Bound: Bound{C: 128, Why: "as gemm with n = k/32 + 5, the longest way through 32 sums and the tree that joins them: 98 for k = 18,944; " +
 				"more for short sums that a single product of two peaks makes up"},
 		},
 		tierSingle: {
-			Variant: "single", When: "1 token",
+			Variant: "single", When: "1 token, otherwise",
 			Bound: Bound{C: 128, Why: "as multi, k shared by 32 lanes or more; quantised types of up to 6 bits sum (quant + their range)*x in runs of 4 to 32 " +
 				"before they scale: partial sums of up to four times the products of the signed quant"},
+		},
+		tierFew: {
+			Variant: "few", When: "1 token, out_dim <= in_dim",
+			Bound: Bound{C: 128, Why: "as single; runs of 4 bits and 5 of up to 64"},
 		},
 	}
 	m := map[gguf.Type]*[tiers]*Entry{}
 	for _, t := range weightTypes {
 		m[t] = new([tiers]*Entry)
 		for i, e := range tier {
+			if _, has := few[t]; i == tierFew && !has {
+				continue
+			}
 			e.Op, e.Type = graph.MatMul.String(), t.String()
 			e.Kernel = fmt.Sprintf("kernel_mul_mat_%s_%s", strings.ToLower(e.Type), e.Variant)
 			m[t][i] = &e
@@ -100,21 +148,25 @@ var mulMats = func() map[gguf.Type]*[tiers]*Entry {
 func matMulTable() []*Entry {
 	var table []*Entry
 	for _, t := range weightTypes {
-		table = append(table, mulMats[t][:]...)
+		for _, e := range mulMats[t] {
+			if e != nil {
+				table = append(table, e)
+			}
+		}
 	}
 	return table
 }
 
-// matMulTier is the tier for tokens rows of activations and outDim outputs. from is
-// that of the options, of the device where they leave it.
-func matMulTier(tokens, outDim int, gemm bool, from int) int {
+// matMulTier is the tier for tokens rows of activations. from is that of the options, of
+// the device where they leave it.
+func matMulTier(t gguf.Type, tokens, inDim, outDim int, gemm bool, from int) int {
 	fills := outDim >= gemmMinRows || tokens >= gemmMinTokens
 	if from > 0 {
 		fills = outDim*tokens >= from
 	}
 	switch {
 	case tokens == 1:
-		return tierSingle
+		return singleTier(t, inDim, outDim)
 	case gemm && fills:
 		return tierGEMM
 	}
@@ -170,16 +222,17 @@ func (b *Backend) multiply(n *graph.Node, w *graph.Weight, x graph.Operand, bias
 		}
 	}
 	bind := []mtl.Binding{weight, values, added, b.output(3, y, mtl.Float32), b.params(4, inDim, outDim, tokens, bias != nil)}
-	tier := matMulTier(tokens, outDim, b.o.Levers.GEMM, b.o.GEMMFrom)
-	g := grid{Threads: mtl.Size{X: 64}}
-	switch tier {
-	case tierGEMM:
+	tier := matMulTier(w.Type, tokens, inDim, outDim, b.o.Levers.GEMM, b.o.GEMMFrom)
+	g := grid{Groups: mtl.Size{X: ceil(outDim, multiRows)}, Threads: mtl.Size{X: 32 * multiSimdgroups}}
+	switch {
+	case tier == tierGEMM:
 		g.Groups, g.Threads = mtl.Size{X: ceil(outDim, gemmRows), Y: ceil(tokens, gemmTokens)}, mtl.Size{X: gemmThreads}
-	case tierMulti:
-		g.Groups = mtl.Size{X: ceil(outDim, multiRows)}
-	default:
-		groups, simdgroups := SingleGrid(w.Type, inDim, outDim)
-		g.Groups, g.Threads = mtl.Size{X: groups}, mtl.Size{X: 32 * simdgroups}
+	case tokens == 1:
+		one := SingleOf(w.Type, inDim, outDim)
+		g.Groups, g.Threads = mtl.Size{X: one.Groups}, mtl.Size{X: 32 * one.Simdgroups}
+		if one.Ahead {
+			bind[0].Rows = outDim
+		}
 	}
 	return b.launch(entries[tier], n, bind, g)
 }

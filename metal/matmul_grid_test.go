@@ -23,19 +23,23 @@ func TestSingleGridFitsKernels(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, regexp.MustCompile(`threadgroup float sums\[`).FindAll(text, -1), 1)
 	require.Contains(t, string(text), "threadgroup float sums[SINGLE_SIMDGROUPS * rows];")
-	limit := regexp.MustCompile(`max_total_threads_per_threadgroup\((\d+)\)`).FindSubmatch(text)
-	require.NotNil(t, limit)
-	threads, err := strconv.Atoi(string(limit[1]))
-	require.NoError(t, err)
+	limits := regexp.MustCompile(`MUL_MV_LIMIT\((\d+), `).FindAllSubmatch(text, -1)
+	require.Len(t, limits, 5)
+	threads := 1024
+	for _, m := range limits {
+		limit, err := strconv.Atoi(string(m[1]))
+		require.NoError(t, err)
+		threads = min(threads, limit)
+	}
 
 	most := 0
 	for typ := range single {
 		for _, inDim := range []int{256, 896, 4864, 18944, 1 << 20} {
 			for _, outDim := range []int{1, 3, 4, 7, 8, 9, 128, 896, 18944, 151936} {
-				groups, simdgroups := SingleGrid(typ, inDim, outDim)
-				require.Positive(t, simdgroups)
-				require.Positive(t, groups)
-				most = max(most, simdgroups)
+				s := SingleOf(typ, inDim, outDim)
+				require.Positive(t, s.Simdgroups)
+				require.Positive(t, s.Groups)
+				most = max(most, s.Simdgroups)
 			}
 		}
 	}
@@ -47,13 +51,16 @@ func TestSingleGridFitsKernels(t *testing.T) {
 func TestSingleRowsAreTheKernels(t *testing.T) {
 	text, err := fs.ReadFile(kernels.FS, "mul_mv.metal")
 	require.NoError(t, err)
-	found := regexp.MustCompile(`(?m)^MUL_MV(?:_K)?\((\w+), \w+, (\d+), `).FindAllSubmatch(text, -1)
+	found := regexp.MustCompile(`(?m)^MUL_MV(?:_LIMIT)?\((?:\d+, )?(\w+), (\w+), \w+, (\d+), `).FindAllSubmatch(text, -1)
 	rows := map[string]string{}
 	for _, m := range found {
-		rows["kernel_mul_mat_"+string(m[1])+"_single"] = string(m[2])
+		rows["kernel_mul_mat_"+string(m[1])+"_"+string(m[2])] = string(m[3])
 	}
-	require.Len(t, rows, len(single))
+	require.Len(t, rows, len(single)+len(few))
 	for typ, s := range single {
 		require.Equal(t, strconv.Itoa(s.rows), rows[mulMats[typ][tierSingle].Kernel], typ)
+	}
+	for typ, s := range few {
+		require.Equal(t, strconv.Itoa(s.rows), rows[mulMats[typ][tierFew].Kernel], typ)
 	}
 }

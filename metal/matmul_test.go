@@ -155,6 +155,8 @@ func testProducts(t *testing.T, b *metal.Backend, launched *[]*metal.Entry) {
 			{"single", 5, 8, 1, true},
 			{"single", 24, 3, 1, true}, // fewer rows than a threadgroup has
 			{"single", 31, 11, 1, true},
+			{"single", 1, 261, 1, true}, // more rows than columns
+			{"single", 6, 385, 1, false},
 			{"multi", 0, 1, 2, true},
 			{"multi", 3, 7, 5, false},
 			{"multi", 5, 6, 8, true},
@@ -167,7 +169,7 @@ func testProducts(t *testing.T, b *metal.Backend, launched *[]*metal.Entry) {
 		for i, s := range shapes {
 			in := max(s.in, 1) * typ.BlockSize()
 			if typ.BlockSize() == 1 {
-				in = []int{1, 127, 260, 257, 1668, 903, 7, 132, 67, 13, 31, 48, 20}[i] // primes, and multiples of 4 that are no step
+				in = []int{1, 127, 260, 257, 1668, 903, 3, 5, 7, 132, 67, 13, 31, 48, 20}[i] // primes, and multiples of 4 that are no step
 			}
 			what := fmt.Sprintf("%v %s [%d, %d] x %d", typ, s.tier, in, s.out, s.tokens)
 			w := matrix(t, typ, in, s.out, uint64(i))
@@ -188,12 +190,26 @@ func testProducts(t *testing.T, b *metal.Backend, launched *[]*metal.Entry) {
 			}
 			*launched = nil
 			got := runNode(t, b, n, bytesOf(x))
-			e := metal.Lookup("mul_mat", typ.String(), s.tier)
+			e := metal.Lookup("mul_mat", typ.String(), variantOf(s.tier, typ, in, s.out))
 			require.Equal(t, []*metal.Entry{e}, *launched, what)
 			worst[s.tier] = max(worst[s.tier], within(t, what, e, got, want, in, terms))
 		}
 		t.Logf("%v: largest errors in u*sqrt(k)*RMS(terms): %.2v", typ, worst)
 	}
+}
+
+// variantOf is the variant of a tier: some types have two for one token, and q4_0's take
+// pairs of blocks.
+func variantOf(tier string, typ gguf.Type, in, out int) string {
+	switch {
+	case tier != "single":
+		return tier
+	case typ == gguf.Q4_0 && in/32%2 != 0:
+		return "multi"
+	case out <= in && (typ == gguf.Q4_0 || typ == gguf.Q4_K || typ == gguf.Q5_K):
+		return "few"
+	}
+	return "single"
 }
 
 // Row lengths and heights of real models, with the other side small.
@@ -228,7 +244,7 @@ func testRealSizes(t *testing.T, b *metal.Backend, launched *[]*metal.Entry) {
 			require.NoError(t, err)
 			*launched = nil
 			got := runNode(t, b, &graph.Node{Op: graph.MatMul, Type: gguf.F32, Shape: graph.Mat(s.out, s.tokens), Weight: w}, bytesOf(x))
-			e := metal.Lookup("mul_mat", typ.String(), s.tier)
+			e := metal.Lookup("mul_mat", typ.String(), variantOf(s.tier, typ, s.in, s.out))
 			require.Equal(t, []*metal.Entry{e}, *launched, what)
 			key := fmt.Sprintf("%s %d", s.tier, s.in)
 			worst[key] = max(worst[key], within(t, what, e, got, want, s.in, terms))
@@ -266,20 +282,24 @@ func testTiers(t *testing.T, with *metal.Backend, launchedWith *[]*metal.Entry) 
 }
 
 // The rows of each threadgroup are as many as the kernel has, and few of them share
-// their columns between more simdgroups.
-func TestSingleGrid(t *testing.T) {
+// their columns between more simdgroups, whose weights are fetched ahead.
+func TestSingleOf(t *testing.T) {
 	for _, c := range []struct {
-		typ                     gguf.Type
-		in, out, groups, shared int
+		typ     gguf.Type
+		in, out int
+		want    metal.Single
 	}{
-		{gguf.Q4_0, 3584, 152064, 38016, 1}, {gguf.Q4_0, 3584, 18944, 4736, 1}, {gguf.Q4_0, 18944, 3584, 896, 3}, {gguf.Q4_0, 896, 896, 224, 1},
-		{gguf.Q4_0, 18944, 5, 2, 5}, {gguf.Q4_0, 18944, 4, 1, 5}, {gguf.Q4_0, 18944, 3, 3, 5}, {gguf.Q4_0, 32, 1, 1, 1},
-		{gguf.Q6_K, 3584, 18944, 4736, 4}, {gguf.Q6_K, 18944, 3584, 896, 5}, {gguf.Q6_K, 3584, 152064, 38016, 1},
-		{gguf.Q4_K, 18944, 3584, 448, 5}, {gguf.Q4_K, 256, 9, 2, 1}, {gguf.Q4_K, 256, 7, 7, 1},
-		{gguf.F16, 18944, 3584, 1792, 4}, {gguf.F16, 1, 1, 1, 1}, {gguf.F32, 768, 3, 2, 2},
+		{gguf.Q4_0, 3584, 152064, metal.Single{"single", 19008, 1, false}}, {gguf.Q4_0, 3584, 18944, metal.Single{"single", 2368, 1, false}},
+		{gguf.Q4_0, 896, 4864, metal.Single{"single", 608, 4, true}}, {gguf.Q4_0, 18944, 3584, metal.Single{"few", 896, 4, true}},
+		{gguf.Q4_0, 896, 896, metal.Single{"few", 224, 4, true}}, {gguf.Q4_0, 18944, 5, metal.Single{"few", 2, 6, true}},
+		{gguf.Q4_0, 18944, 3, metal.Single{"few", 3, 6, true}}, {gguf.Q4_0, 32, 1, metal.Single{"multi", 1, 2, false}}, {gguf.Q4_0, 96, 99, metal.Single{"multi", 50, 2, false}},
+		{gguf.Q6_K, 3584, 18944, metal.Single{"single", 4736, 4, true}}, {gguf.Q6_K, 18944, 3584, metal.Single{"single", 896, 5, true}},
+		{gguf.Q6_K, 3584, 152064, metal.Single{"single", 38016, 3, true}}, {gguf.Q8_0, 18944, 3584, metal.Single{"single", 896, 8, true}},
+		{gguf.Q4_K, 18944, 3584, metal.Single{"few", 896, 4, true}}, {gguf.Q4_K, 3584, 18944, metal.Single{"single", 2368, 4, true}},
+		{gguf.Q4_K, 256, 257, metal.Single{"single", 33, 1, false}}, {gguf.Q4_K, 256, 9, metal.Single{"few", 3, 1, false}}, {gguf.Q5_K, 256, 3, metal.Single{"few", 3, 1, false}},
+		{gguf.F16, 18944, 3584, metal.Single{"single", 1792, 4, false}}, {gguf.F16, 1, 1, metal.Single{"single", 1, 1, false}}, {gguf.F32, 768, 3, metal.Single{"single", 2, 2, false}},
 	} {
-		groups, shared := metal.SingleGrid(c.typ, c.in, c.out)
-		require.Equal(t, []int{c.groups, c.shared}, []int{groups, shared}, "%v %d x %d", c.typ, c.out, c.in)
+		require.Equal(t, c.want, metal.SingleOf(c.typ, c.in, c.out), "%v %d x %d", c.typ, c.out, c.in)
 	}
 }
 

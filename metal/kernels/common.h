@@ -3,8 +3,8 @@
 //
 // A row's blocks follow each other without gaps from a multiple of 16 bytes on. Types of
 // 18, 22, 34 and 210 bytes a block are therefore aligned to 2 bytes and read as ushort,
-// whose low byte comes first in memory; those of 20 and 24 may be read as uint, and those
-// of 144 and 176 as uint4.
+// whose low byte comes first in memory, and two of 18 as uint where rows have an even
+// number; those of 20 and 24 may be read as uint, and those of 144 and 176 as uint4.
 #ifndef MINFER_COMMON_H
 #define MINFER_COMMON_H
 
@@ -75,6 +75,9 @@ inline float4 load4(device const ushort *x) {
     const ushort4 v = *(device const ushort4 *)x;
     return float4(to_float(v.x), to_float(v.y), to_float(v.z), to_float(v.w));
 }
+
+// Two values from a pointer that is aligned to two of them.
+inline float2 load2(device const float *x) { return *(device const float2 *)x; }
 
 // The 6-bit scales and minima of the groups 2*pair and 2*pair + 1 of a q4_K or q5_K
 // block, the even group's in the low byte.

@@ -109,8 +109,6 @@ inline void fives(uint q, uint lo, uint hi, thread uint *w) {
 
 inline uint two(device const ushort *p) { return uint(p[0]) | uint(p[1]) << 16; }
 
-inline void fields(device const block_q4_0 &b, uint j, thread uint *w) { fours(two(b.qs + 2 * j), w); }
-
 inline void fields(device const block_q4_1 &b, uint j, thread uint *w) { fours(*(device const uint *)(b.qs + 2 * j), w); }
 
 inline void fields(device const block_q5_0 &b, uint j, thread uint *w) {
@@ -122,7 +120,6 @@ inline void fields(device const block_q5_1 &b, uint j, thread uint *w) {
     fives(*(device const uint *)(b.qs + 2 * j), h >> (4 * j), h >> (4 * j + 16), w);
 }
 
-inline float minimum(device const block_q4_0 &b) { return 0.0f; }
 inline float minimum(device const block_q4_1 &b) { return float(b.m); }
 inline float minimum(device const block_q5_0 &b) { return 0.0f; }
 inline float minimum(device const block_q5_1 &b) { return float(b.m); }
@@ -183,6 +180,68 @@ inline void blocks_single(device const B *w, device const float *x, device const
     store_rows<4, 32>(sum, bias, y, p, sums, at, sg, sgs, lane);
 }
 
+inline void put22(float2 a, float2 b, thread float *v) {
+    v[0] = a.x;
+    v[1] = a.y;
+    v[2] = b.x;
+    v[3] = b.y;
+}
+
+inline float nibbles(float t, uint q, thread const float *v) {
+    uint w[2];
+    fours(q, w);
+    return sevens(sevens(t, w[0], v), w[1], v + 4);
+}
+
+// q4_0 of an even number of blocks: two of them are 36 bytes and aligned to 4. Four lanes
+// share such a pair. Lane j of them has word j of the second block's quants, and of the
+// first block's, which begin in the middle of a word, the bytes 2 + 4j to 5 + 4j; the
+// last lane has the four that are left, 0, 1, 14 and 15. So a word takes one load, and
+// the two words that have the scales serve for the last lane too.
+template <uint R>
+inline void nibble_pairs(device const block_q4_0 *w, device const float *x, device const float *bias, device float *y, constant MatMulParams &p,
+                         threadgroup float *sums, uint group, uint sg, uint sgs, uint lane) {
+    Rows at;
+    rows_of(R, group, p, at);
+    const uint pairs = p.in_dim / 64, mine = lane / 4, j = lane % 4;
+    const ulong stride = at.count > 1 ? pairs * 9 : 0;
+    const bool last = j == 3;
+    const uint from = last ? 0 : 2 + 4 * j, next = 4 + 4 * j - (last ? 2 : 0);
+    float sum[R];
+#pragma unroll
+    for (uint r = 0; r < R; r++) {
+        sum[r] = 0.0f;
+    }
+    device const uint *b = (device const uint *)w + (at.first * ulong(pairs * 9) + (sg * 8 + mine) * 9);
+    x += (sg * 8 + mine) * 64;
+    for (uint c = sg; c < (pairs + 7) / 8; c += sgs) {
+        if (c * 8 + mine < pairs) {
+            float v[8], u[8];
+            put22(load2(x + from), load2(x + next), v);
+            put22(load2(x + from + 16), load2(x + next + 16), v + 4);
+            put4(load4(x + 32 + 4 * j), u);
+            put4(load4(x + 48 + 4 * j), u + 4);
+            const float startv = -0.75f * (sum4(v) + sum4(v + 4)), startu = -0.75f * (sum4(u) + sum4(u + 4));
+            device const uint *row = b;
+#pragma unroll
+            for (uint r = 0; r < R; r++) {
+                const uint first = row[0], middle = row[4], own = row[1 + j], second = row[5 + j];
+                const uint q = last ? (first >> 16) | (own << 16) : own;
+                sum[r] += float(as_type<half2>(first).x) * nibbles(startv, q, v);
+                sum[r] += float(as_type<half2>(middle).y) * nibbles(startu, second, u);
+                row += stride;
+            }
+        }
+        b += sgs * 72;
+        x += sgs * 512;
+    }
+#pragma unroll
+    for (uint r = 0; r < R; r++) {
+        sum[r] *= 32.0f;
+    }
+    store_rows<R, 32>(sum, bias, y, p, sums, at, sg, sgs, lane);
+}
+
 // q8_0: four elements a lane of each of U groups of four blocks, four rows. A byte
 // past 128 in the mantissa of 2^23 is that power and 128 too much, without a rounding.
 template <uint U>
@@ -228,10 +287,10 @@ inline void bytes_single(device const block_q8_0 *w, device const float *x, devi
     store_rows<4, 32>(sum, bias, y, p, sums, at, sg, sgs, lane);
 }
 
-// q4_K and q5_K: 8 lanes to a block, two blocks and 2N rows at a time, the upper 16
-// lanes having the second half of the rows. A lane has half of the 32 bytes of a pair
-// of groups, in an order by its pair: so lanes that read x together read
-// different banks.
+// q4_K and q5_K: 8 lanes to a block. Of two PARTS the upper 16 lanes have the second half
+// of the rows, which are 2N, and two blocks are taken at a time; of one, N rows and four
+// blocks. A lane has half of the 32 bytes of a pair of groups, in an order by its pair: so
+// lanes that read x together read different banks.
 
 inline void fields(device const block_q4_K &b, uint pair, uint at, thread uint *w) {
     fours(*(device const uint *)((device const uchar *)b.qs + 32 * pair + at), w);
@@ -244,12 +303,13 @@ inline void fields(device const block_q5_K &b, uint pair, uint at, thread uint *
     w[1] = ((q >> 2) & 0x3c3c3c3c) | ((h << 5) & 0x40404040);
 }
 
-template <typename B, uint N, uint F>
+template <typename B, uint N, uint PARTS, uint F>
 inline void pairs_single(device const B *w, device const float *x, device const float *bias, device float *y, constant MatMulParams &p,
                          threadgroup float *sums, uint group, uint sg, uint sgs, uint lane) {
     Rows at;
-    rows_of(2 * N, group, p, at);
-    const uint blocks = p.in_dim / 256, mine = lane % 16 / 8, pair = lane % 8 / 2, h = lane % 2;
+    rows_of(PARTS * N, group, p, at);
+    constexpr uint LANES = 32 / PARTS, STEP = LANES / 8;
+    const uint blocks = p.in_dim / 256, mine = lane % LANES / 8, pair = lane % 8 / 2, h = lane % 2;
     const ulong stride = at.count > 1 ? blocks : 0;
     // Scales are those of the low 6 bits of bytes for the first two pairs, else of parts.
     const bool parts = pair >= 2;
@@ -264,16 +324,16 @@ inline void pairs_single(device const B *w, device const float *x, device const 
     for (uint r = 0; r < N; r++) {
         sum[r] = 0.0f;
     }
-    w += (at.first * ulong(blocks) + lane / 16 * N * stride) + mine;
+    w += (at.first * ulong(blocks) + lane / LANES * N * stride) + mine;
     x += mine * 256 + pair * 64;
-    for (uint c = sg; c < (blocks + 1) / 2; c += sgs) {
-        if (c * 2 + mine < blocks) {
-            device const B *b = w + c * 2;
+    for (uint c = sg; c < (blocks + STEP - 1) / STEP; c += sgs) {
+        if (c * STEP + mine < blocks) {
+            device const B *b = w + c * STEP;
             float v[16], u[16], sv = 0.0f, su = 0.0f;
 #pragma unroll
             for (uint i = 0; i < 4; i++) {
-                put4(load4(x + c * 512 + order[i]), v + 4 * i);
-                put4(load4(x + c * 512 + order[i] + 32), u + 4 * i);
+                put4(load4(x + c * STEP * 256 + order[i]), v + 4 * i);
+                put4(load4(x + c * STEP * 256 + order[i] + 32), u + 4 * i);
                 sv += sum4(v + 4 * i);
                 su += sum4(u + 4 * i);
             }
@@ -302,7 +362,7 @@ inline void pairs_single(device const B *w, device const float *x, device const 
     for (uint r = 0; r < N; r++) {
         sum[r] *= float(F);
     }
-    store_rows<N, 16>(sum, bias, y, p, sums, at, sg, sgs, lane);
+    store_rows<N, LANES>(sum, bias, y, p, sums, at, sg, sgs, lane);
 }
 
 // q6_K: 16 lanes to a block, two blocks and four rows at a time. A lane has the elements 4j
@@ -391,10 +451,10 @@ inline void plain_single(device const T *w, device const float *x, device const 
 }
 
 // The most simdgroups of a threadgroup: singleSimdgroups of metal/matmul.go.
-#define SINGLE_SIMDGROUPS 5
+#define SINGLE_SIMDGROUPS 8
 
-#define MUL_MV_OF(attributes, name, type, rows, call)                                    \
-    attributes kernel void kernel_mul_mat_##name##_single(device const type *w [[buffer(0)]],    \
+#define MUL_MV_OF(attributes, name, tier, type, rows, call)                              \
+    attributes kernel void kernel_mul_mat_##name##_##tier(device const type *w [[buffer(0)]],    \
                                                           device const float *x [[buffer(1)]],   \
                                                           device const float *bias [[buffer(2)]], \
                                                           device float *y [[buffer(3)]],         \
@@ -406,20 +466,22 @@ inline void plain_single(device const T *w, device const float *x, device const 
         threadgroup float sums[SINGLE_SIMDGROUPS * rows];                                \
         call(w, x, bias, y, p, sums, group, sg, sgs, lane);                              \
     }
-#define MUL_MV(name, type, rows, call) MUL_MV_OF(, name, type, rows, call)
+#define MUL_MV(name, tier, type, rows, call) MUL_MV_OF(, name, tier, type, rows, call)
+// The limit of threads is for a device whose register file is shared by as many threads as
+// it has room for: it says how many simdgroups should be under way at once.
+#define MUL_MV_LIMIT(threads, name, tier, type, rows, call) MUL_MV_OF([[max_total_threads_per_threadgroup(threads)]], name, tier, type, rows, call)
 
-MUL_MV(f32, float, 2, plain_single<float>)
-MUL_MV(f16, half, 2, plain_single<half>)
-MUL_MV(bf16, ushort, 2, plain_single<ushort>)
-MUL_MV(q4_0, block_q4_0, 4, (blocks_single<block_q4_0, 32, false>))
-MUL_MV(q4_1, block_q4_1, 4, (blocks_single<block_q4_1, 32, true>))
-MUL_MV(q5_0, block_q5_0, 4, (blocks_single<block_q5_0, 64, false>))
-MUL_MV(q5_1, block_q5_1, 4, (blocks_single<block_q5_1, 64, true>))
-MUL_MV(q8_0, block_q8_0, 4, bytes_single)
-// A device whose register file is for that many threads has 112 registers a lane: so 18
-// simdgroups of the K types are under way at once, more than the kernels would leave room for.
-#define MUL_MV_K(name, type, rows, call) MUL_MV_OF([[max_total_threads_per_threadgroup(576)]], name, type, rows, call)
-
-MUL_MV_K(q4_k, block_q4_K, 8, (pairs_single<block_q4_K, 4, 32>))
-MUL_MV_K(q5_k, block_q5_K, 8, (pairs_single<block_q5_K, 4, 64>))
-MUL_MV_K(q6_k, block_q6_K, 4, sixes_single)
+MUL_MV(f32, single, float, 2, plain_single<float>)
+MUL_MV(f16, single, half, 2, plain_single<half>)
+MUL_MV(bf16, single, ushort, 2, plain_single<ushort>)
+MUL_MV(q4_0, single, block_q4_0, 8, nibble_pairs<8>)
+MUL_MV(q4_0, few, block_q4_0, 4, nibble_pairs<4>)
+MUL_MV(q4_1, single, block_q4_1, 4, (blocks_single<block_q4_1, 32, true>))
+MUL_MV(q5_0, single, block_q5_0, 4, (blocks_single<block_q5_0, 64, false>))
+MUL_MV(q5_1, single, block_q5_1, 4, (blocks_single<block_q5_1, 64, true>))
+MUL_MV(q8_0, single, block_q8_0, 4, bytes_single)
+MUL_MV_LIMIT(576, q4_k, single, block_q4_K, 8, (pairs_single<block_q4_K, 4, 2, 32>))
+MUL_MV_LIMIT(576, q4_k, few, block_q4_K, 4, (pairs_single<block_q4_K, 4, 1, 32>))
+MUL_MV_LIMIT(576, q5_k, single, block_q5_K, 8, (pairs_single<block_q5_K, 4, 2, 64>))
+MUL_MV_LIMIT(576, q5_k, few, block_q5_K, 4, (pairs_single<block_q5_K, 4, 1, 64>))
+MUL_MV_LIMIT(576, q6_k, single, block_q6_K, 4, sixes_single)

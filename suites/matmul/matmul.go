@@ -168,6 +168,13 @@ func list(tier suites.Tier) []metalcase.Case {
 			cases = append(cases, &metalcase.MulMat{Type: t, M: 9, N: 1, K: 288}, &metalcase.MulMat{Type: t, M: 9, N: 3, K: 288, Levers: noGEMM})
 		}
 	}
+	// Both variants of the types that have two for one token, past whole steps and whole
+	// threadgroups, and with fewer rows than one.
+	for _, t := range []gguf.Type{gguf.Q4_0, gguf.Q4_K, gguf.Q5_K} {
+		k := max(576, 3*t.BlockSize())
+		cases = append(cases, &metalcase.MulMat{Type: t, M: k + 3, N: 1, K: k, Bias: true},
+			&metalcase.MulMat{Type: t, M: 11, N: 1, K: k + 512}, &metalcase.MulMat{Type: t, M: 3, N: 1, K: k + 512, Bias: true})
+	}
 	if tier > suites.Quick { // the vocabulary of real models, and a whole batch of tokens
 		cases = append(cases, &metalcase.MulMat{Type: gguf.F16, M: 151936, N: 1, K: 3}, &metalcase.MulMat{Type: gguf.F16, M: 151936, N: 2, K: 3},
 			&metalcase.MulMat{Type: gguf.Q4_0, M: 65, N: 513, K: 64}, &metalcase.MulMat{Type: gguf.Q4_0, M: 5, N: 513, K: 64, Levers: noGEMM})

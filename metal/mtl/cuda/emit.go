@@ -276,7 +276,7 @@ func oneLine(s string) string { return strings.NewReplacer("\\", "/", "\n", " ")
 
 // prologue prints what every kernel starts with.
 func (e *emitter) prologue(s *Source) {
-	e.line("after();")
+	e.line("after(g);")
 	if e.o.Whole {
 		e.line("const u32 sx = g.tg[0], sy = g.tg[1], sz = g.tg[2], size = sx * sy * sz, tid = threadIdx.x;")
 	} else {

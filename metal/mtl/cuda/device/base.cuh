@@ -21,6 +21,11 @@ struct launch_t {
   u32 tg[3];
   volatile u32* stop; // [0] is not 0 when the host wants loops to end; [1] is the id of the launch that did
   u32 id;             // not 0
+  // What a block fetches before it waits: pieces of some bytes, stride apart, from step
+  // bytes further on for each block, at most last; none where pieces is 0.
+  u32 pieces, bytes, stride;
+  const char* ahead;
+  u64 step, last;
 };
 
 FN bool stopped(const launch_t& g) {
@@ -29,12 +34,21 @@ FN bool stopped(const launch_t& g) {
   return true;
 }
 
-// A launch may start before the one before it ended (see graph.go): every thread
-// waits here for what that wrote, and then lets the next launch start.
-FN void after() {
+// A launch may start before the one before it ended (see graph.go): every thread lets
+// the next launch start, which waits as well, and waits here for what the one before
+// wrote. Meanwhile the memory need not rest: what a block will read goes to the second
+// level cache. That is where writes meet as well, so it does not matter who writes it.
+FN void after(const launch_t& g) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if (g.pieces != 0) {
+    const u64 at = blockIdx.x * g.step;
+    const char* p = g.ahead + (at < g.last ? at : g.last);
+    for (u32 k = 0; k < g.pieces; k++, p += g.stride)
+      for (u32 n = threadIdx.x * 128; n < g.bytes; n += blockDim.x * 128)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(p + n) : "memory");
+  }
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
