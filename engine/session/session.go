@@ -25,8 +25,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"minfer/engine/graph"
 	"minfer/engine/model"
@@ -316,19 +318,24 @@ func (s *Session) checkLogits(logits []float32, first int) error {
 	return nil
 }
 
-// finite says whether all are finite numbers. Four sums don't wait for each other.
+// finite says whether all are finite numbers: none has an exponent of ones. It looks at
+// two at a time, as integers: adding one to the exponents of a pair makes a carry into
+// the sign of each that is not.
 func finite(x []float32) bool {
-	var sum [4]float32 // of zeros, or of NaNs
-	for ; len(x) >= 4; x = x[4:] {
-		sum[0] += x[0] - x[0]
-		sum[1] += x[1] - x[1]
-		sum[2] += x[2] - x[2]
-		sum[3] += x[3] - x[3]
+	const (
+		exponents = 0x7f800000_7f800000
+		ones      = 0x00800000_00800000
+		signs     = 0x80000000_80000000
+	)
+	carries := uint64(0)
+	for ; len(x) >= 8; x = x[8:] {
+		p := (*[4]uint64)(unsafe.Pointer(&x[0]))
+		carries |= (p[0]&exponents + ones) | (p[1]&exponents + ones) | (p[2]&exponents + ones) | (p[3]&exponents + ones)
 	}
 	for _, l := range x {
-		sum[0] += l - l
+		carries |= uint64(math.Float32bits(l))&exponents + ones
 	}
-	return sum[0]+sum[1]+sum[2]+sum[3] == 0
+	return carries&signs == 0
 }
 
 // Generate evaluates the prompt and then draws up to n tokens, each evaluated
