@@ -46,18 +46,21 @@ const singleSimdgroups = 8
 // cut is how products of one token are cut: the outputs of a threadgroup, which the kernel
 // has fixed, and as measured on a large GPU: of how many columns a simdgroup should have a
 // share, how many simdgroups to make of
-// few rows, which depends on how many of the kernel run there at once, and the most that
-// share a row.
-type cut struct{ rows, columns, enough, most int }
+// few rows, which depends on how many of the kernel run there at once, the most that
+// share a row, and how many bytes of long rows are worth fetching ahead.
+type cut struct{ rows, columns, enough, most, ahead int }
 
 var single = map[gguf.Type]cut{
-	gguf.F32: {2, 256, 7200, 5}, gguf.F16: {2, 256, 7200, 5}, gguf.BF16: {2, 256, 7200, 5},
-	gguf.Q4_0: {8, 128, 2640, 5}, gguf.Q4_1: {4, 512, 4480, 5}, gguf.Q5_0: {4, 512, 4480, 5}, gguf.Q5_1: {4, 512, 4480, 5}, gguf.Q8_0: {4, 512, 120000, 8},
-	gguf.Q4_K: {8, 512, 19000, 5}, gguf.Q5_K: {8, 512, 19000, 5}, gguf.Q6_K: {4, 512, 120000, 5},
+	gguf.F32: {2, 256, 7200, 5, 0}, gguf.F16: {2, 256, 7200, 5, 0}, gguf.BF16: {2, 256, 7200, 5, 0},
+	gguf.Q4_0: {8, 128, 2640, 5, 1024}, gguf.Q4_1: {4, 512, 4480, 5, 1024}, gguf.Q5_0: {4, 512, 4480, 5, 1024}, gguf.Q5_1: {4, 512, 4480, 5, 1024},
+	gguf.Q8_0: {4, 512, 120000, 8, 4096}, gguf.Q4_K: {8, 512, 19000, 5, 1024}, gguf.Q5_K: {8, 512, 19000, 5, 1024}, gguf.Q6_K: {4, 512, 120000, 5, 1024},
 }
 
 // few has the types that have a kernel of their own for few rows.
-var few = map[gguf.Type]cut{gguf.Q4_0: {4, 128, 3696, 6}, gguf.Q4_K: {4, 512, 3696, 5}, gguf.Q5_K: {4, 512, 3696, 5}}
+var few = map[gguf.Type]cut{gguf.Q4_0: {4, 128, 3696, 6, 1024}, gguf.Q4_K: {4, 512, 3696, 5, 1 << 20}}
+
+// aheadRow is the length of rows up to which they are fetched ahead as a whole.
+const aheadRow = 4096
 
 // Single is how a product of one token is launched.
 type Single struct {
@@ -66,10 +69,10 @@ type Single struct {
 	// Simdgroups share the columns of a threadgroup's rows: one where there are rows enough
 	// to fill a large GPU, more while each takes columns more than once.
 	Simdgroups int
-	// Ahead is set where the weights are worth fetching ahead (mtl.Binding.Rows): where
+	// Ahead is how many bytes of each row are worth fetching ahead (mtl.Binding). Where
 	// every row has a simdgroup of its own there are enough of them under way that the
-	// memory does not rest, and rows without blocks keep it busy as well.
-	Ahead bool
+	// memory does not rest, and rows without blocks keep it busy as well: none then.
+	Ahead int
 }
 
 // SingleOf is the launch of a type's product of one token.
@@ -88,7 +91,12 @@ func SingleOf(t gguf.Type, inDim, outDim int) Single {
 		s.Groups = outDim
 	}
 	s.Simdgroups = max(1, min(one.most, one.enough/s.Groups, 2*inDim/(3*one.columns)))
-	s.Ahead = s.Simdgroups > 1 && t.BlockSize() > 1
+	if row := t.RowBytes(inDim); s.Simdgroups > 1 && t.BlockSize() > 1 {
+		if s.Ahead = one.ahead; row <= aheadRow {
+			s.Ahead = row
+		}
+		s.Ahead = min(s.Ahead, row)
+	}
 	return s
 }
 
@@ -127,7 +135,7 @@ var mulMats = func() map[gguf.Type]*[tiers]*Entry {
 		},
 		tierFew: {
 			Variant: "few", When: "1 token, out_dim <= in_dim",
-			Bound: Bound{C: 128, Why: "as single; runs of 4 bits and 5 of up to 64"},
+			Bound: Bound{C: 128, Why: "as single"},
 		},
 	}
 	m := map[gguf.Type]*[tiers]*Entry{}
@@ -230,9 +238,7 @@ func (b *Backend) multiply(n *graph.Node, w *graph.Weight, x graph.Operand, bias
 	case tokens == 1:
 		one := SingleOf(w.Type, inDim, outDim)
 		g.Groups, g.Threads = mtl.Size{X: one.Groups}, mtl.Size{X: 32 * one.Simdgroups}
-		if one.Ahead {
-			bind[0].Rows = outDim
-		}
+		bind[0].Rows, bind[0].Ahead = outDim, one.Ahead
 	}
 	return b.launch(entries[tier], n, bind, g)
 }

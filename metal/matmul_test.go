@@ -206,7 +206,7 @@ func variantOf(tier string, typ gguf.Type, in, out int) string {
 		return tier
 	case typ == gguf.Q4_0 && in/32%2 != 0:
 		return "multi"
-	case out <= in && (typ == gguf.Q4_0 || typ == gguf.Q4_K || typ == gguf.Q5_K):
+	case out <= in && (typ == gguf.Q4_0 || typ == gguf.Q4_K):
 		return "few"
 	}
 	return "single"
@@ -289,15 +289,15 @@ func TestSingleOf(t *testing.T) {
 		in, out int
 		want    metal.Single
 	}{
-		{gguf.Q4_0, 3584, 152064, metal.Single{"single", 19008, 1, false}}, {gguf.Q4_0, 3584, 18944, metal.Single{"single", 2368, 1, false}},
-		{gguf.Q4_0, 896, 4864, metal.Single{"single", 608, 4, true}}, {gguf.Q4_0, 18944, 3584, metal.Single{"few", 896, 4, true}},
-		{gguf.Q4_0, 896, 896, metal.Single{"few", 224, 4, true}}, {gguf.Q4_0, 18944, 5, metal.Single{"few", 2, 6, true}},
-		{gguf.Q4_0, 18944, 3, metal.Single{"few", 3, 6, true}}, {gguf.Q4_0, 32, 1, metal.Single{"multi", 1, 2, false}}, {gguf.Q4_0, 96, 99, metal.Single{"multi", 50, 2, false}},
-		{gguf.Q6_K, 3584, 18944, metal.Single{"single", 4736, 4, true}}, {gguf.Q6_K, 18944, 3584, metal.Single{"single", 896, 5, true}},
-		{gguf.Q6_K, 3584, 152064, metal.Single{"single", 38016, 3, true}}, {gguf.Q8_0, 18944, 3584, metal.Single{"single", 896, 8, true}},
-		{gguf.Q4_K, 18944, 3584, metal.Single{"few", 896, 4, true}}, {gguf.Q4_K, 3584, 18944, metal.Single{"single", 2368, 4, true}},
-		{gguf.Q4_K, 256, 257, metal.Single{"single", 33, 1, false}}, {gguf.Q4_K, 256, 9, metal.Single{"few", 3, 1, false}}, {gguf.Q5_K, 256, 3, metal.Single{"few", 3, 1, false}},
-		{gguf.F16, 18944, 3584, metal.Single{"single", 1792, 4, false}}, {gguf.F16, 1, 1, metal.Single{"single", 1, 1, false}}, {gguf.F32, 768, 3, metal.Single{"single", 2, 2, false}},
+		{gguf.Q4_0, 3584, 152064, metal.Single{"single", 19008, 1, 0}}, {gguf.Q4_0, 3584, 18944, metal.Single{"single", 2368, 1, 0}},
+		{gguf.Q4_0, 896, 4864, metal.Single{"single", 608, 4, 504}}, {gguf.Q4_0, 18944, 3584, metal.Single{"few", 896, 4, 1024}},
+		{gguf.Q4_0, 896, 896, metal.Single{"few", 224, 4, 504}}, {gguf.Q4_0, 18944, 5, metal.Single{"few", 2, 6, 1024}},
+		{gguf.Q4_0, 18944, 3, metal.Single{"few", 3, 6, 1024}}, {gguf.Q4_0, 32, 1, metal.Single{"multi", 1, 2, 0}}, {gguf.Q4_0, 96, 99, metal.Single{"multi", 50, 2, 0}},
+		{gguf.Q6_K, 3584, 18944, metal.Single{"single", 4736, 4, 2940}}, {gguf.Q6_K, 18944, 3584, metal.Single{"single", 896, 5, 1024}},
+		{gguf.Q6_K, 3584, 152064, metal.Single{"single", 38016, 3, 2940}}, {gguf.Q8_0, 18944, 3584, metal.Single{"single", 896, 8, 4096}},
+		{gguf.Q4_K, 18944, 3584, metal.Single{"few", 896, 4, 10656}}, {gguf.Q4_K, 3584, 18944, metal.Single{"single", 2368, 4, 2016}},
+		{gguf.Q4_K, 256, 257, metal.Single{"single", 33, 1, 0}}, {gguf.Q4_K, 256, 9, metal.Single{"few", 3, 1, 0}}, {gguf.Q5_K, 256, 3, metal.Single{"single", 3, 1, 0}},
+		{gguf.F16, 18944, 3584, metal.Single{"single", 1792, 4, 0}}, {gguf.F16, 1, 1, metal.Single{"single", 1, 1, 0}}, {gguf.F32, 768, 3, metal.Single{"single", 2, 2, 0}},
 	} {
 		require.Equal(t, c.want, metal.SingleOf(c.typ, c.in, c.out), "%v %d x %d", c.typ, c.out, c.in)
 	}

@@ -171,10 +171,10 @@ type Binding struct {
 	Type Type
 	// Name is what reports call the tensor; the buffer's label if empty.
 	Name string
-	// Rows is a hint, 0 for none: the extent is as many rows of equal length, and each
-	// threadgroup of a row of threadgroups reads its share of them, in order. A device may
-	// have them fetched before the kernel asks.
-	Rows int
+	// Rows and Ahead are a hint, 0 for none: the extent is as many rows of equal length, and
+	// each threadgroup of a row of threadgroups reads its share of them, in order. A device
+	// may have the first Ahead bytes of each fetched before the kernel asks.
+	Rows, Ahead int
 }
 
 // Size is a grid extent.

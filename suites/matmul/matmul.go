@@ -170,7 +170,7 @@ func list(tier suites.Tier) []metalcase.Case {
 	}
 	// Both variants of the types that have two for one token, past whole steps and whole
 	// threadgroups, and with fewer rows than one.
-	for _, t := range []gguf.Type{gguf.Q4_0, gguf.Q4_K, gguf.Q5_K} {
+	for _, t := range []gguf.Type{gguf.Q4_0, gguf.Q4_K} {
 		k := max(576, 3*t.BlockSize())
 		cases = append(cases, &metalcase.MulMat{Type: t, M: k + 3, N: 1, K: k, Bias: true},
 			&metalcase.MulMat{Type: t, M: 11, N: 1, K: k + 512}, &metalcase.MulMat{Type: t, M: 3, N: 1, K: k + 512, Bias: true})

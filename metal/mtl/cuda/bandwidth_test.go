@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"flag"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -127,7 +128,7 @@ func TestGPUBandwidth(t *testing.T) {
 	})
 	t.Logf("a launch that does nothing: %.2f us each of 100", empty.Seconds()*1e4)
 	// multiply times products with as many matrices as the memory has, one after the other.
-	multiply := func(name, typ string, p *cuda.Pipeline, rows, k, groups, simdgroups int, ahead bool) {
+	multiply := func(name, typ string, p *cuda.Pipeline, rows, k, groups, simdgroups, ahead int) {
 		w, err := gguf.ParseType(typ)
 		require.NoError(t, err)
 		if k%w.BlockSize() != 0 {
@@ -138,14 +139,14 @@ func TestGPUBandwidth(t *testing.T) {
 		if n == 0 {
 			return
 		}
-		hint, note := 0, ""
-		if ahead {
-			hint, note = rows, " fetch ahead"
+		note := ""
+		if ahead > 0 {
+			note = fmt.Sprintf(", %d bytes of a row ahead", ahead)
 		}
 		took := run(func(cb mtl.CommandBuffer) {
 			for i := range n {
 				require.NoError(t, cb.Dispatch(mtl.Dispatch{Label: "matvec", Pipeline: p, Bindings: []mtl.Binding{
-					{Index: 0, Buffer: weights, Offset: i * ((bytes + 255) &^ 255), Length: bytes, Rows: hint}, {Index: 1, Buffer: out, Length: 4 * k},
+					{Index: 0, Buffer: weights, Offset: i * ((bytes + 255) &^ 255), Length: bytes, Rows: rows, Ahead: ahead}, {Index: 1, Buffer: out, Length: 4 * k},
 					{Index: 2, Buffer: out, Length: 4 * k}, {Index: 3, Buffer: out, Offset: 1 << 20, Length: 4 * rows, Access: mtl.Output}, {Index: 4, Bytes: u32(uint32(k), uint32(rows), 1, 0)},
 				}, Threadgroups: mtl.Size{X: groups, Y: 1, Z: 1}, ThreadsPerThreadgroup: mtl.Size{X: 32 * simdgroups, Y: 1, Z: 1}}))
 				cb.Barrier()
@@ -174,7 +175,7 @@ func TestGPUBandwidth(t *testing.T) {
 			require.NoError(t, err)
 			for _, s := range shapes {
 				for _, simdgroups := range []int{1, 2, 3, 4, 5, 6} {
-					multiply(name, m[1], pipelines[i], s[0], s[1], (s[0]+perGroup-1)/perGroup, simdgroups, simdgroups > 1)
+					multiply(name, m[1], pipelines[i], s[0], s[1], (s[0]+perGroup-1)/perGroup, simdgroups, 0)
 				}
 			}
 		}

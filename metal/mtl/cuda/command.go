@@ -168,8 +168,8 @@ func (cb *CommandBuffer) launch(kernel *Kernel, d *mtl.Dispatch) Launch {
 			case b.Index != param.Index:
 			case b.Buffer != nil:
 				l.Args[k], l.Offsets[k] = b.Buffer.(*Buffer).mem, b.Offset
-				if b.Rows > 0 {
-					l.Ahead = Ahead{Param: k, Bytes: b.Length, Rows: b.Rows}
+				if b.Rows > 0 && b.Ahead > 0 {
+					l.Ahead = Ahead{Param: k, Bytes: b.Length, Rows: b.Rows, Each: b.Ahead}
 				}
 			case kernel.src.Inline[k] > 0:
 				l.Values[k] = append([]byte(nil), b.Bytes...)

@@ -493,16 +493,9 @@ type Launch struct {
 	Ahead Ahead
 }
 
-// Ahead is Rows rows of equal length, in Bytes bytes of a buffer argument, by Param. The
-// zero value is none.
-type Ahead struct{ Param, Bytes, Rows int }
-
-// Rows of up to aheadRow bytes are fetched whole, of longer ones the first aheadBytes: on
-// an H200 more of them only came in the way of what blocks were about to read.
-const (
-	aheadRow   = 4096
-	aheadBytes = 1024
-)
+// Ahead is Rows rows of equal length, in Bytes bytes of a buffer argument, by Param, of
+// each of which Each bytes at most are fetched. The zero value is none.
+type Ahead struct{ Param, Bytes, Rows, Each int }
 
 // fetch fills in what blocks fetch before they wait.
 func (g *geometry) fetch(a Ahead, addr uint64, groups [3]uint32) {
@@ -515,8 +508,8 @@ func (g *geometry) fetch(a Ahead, addr uint64, groups [3]uint32) {
 		return // no share, but a matrix
 	}
 	g.ahead, g.step, g.last = addr, uint64(each*row), uint64((a.Rows-each)*row)
-	g.pieces, g.stride, g.bytes = uint32(each), uint32(row), aheadBytes
-	if row <= aheadRow { // whole rows follow each other
+	g.pieces, g.stride, g.bytes = uint32(each), uint32(row), uint32(min(row, a.Each))
+	if row <= a.Each { // whole rows follow each other
 		g.pieces, g.bytes = 1, uint32(each*row)
 	}
 }

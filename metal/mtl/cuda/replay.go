@@ -111,7 +111,7 @@ func (w *work) repeats(d *mtl.Dispatch) bool {
 	for k := range o.Bindings {
 		x, y := &o.Bindings[k], &d.Bindings[k]
 		if x.Index != y.Index || x.Buffer != y.Buffer || x.Offset != y.Offset || x.Length != y.Length || x.Access != y.Access ||
-			x.Type != y.Type || x.Rows != y.Rows || (x.Bytes == nil) != (y.Bytes == nil) || !bytes.Equal(x.Bytes, y.Bytes) {
+			x.Type != y.Type || x.Rows != y.Rows || x.Ahead != y.Ahead || (x.Bytes == nil) != (y.Bytes == nil) || !bytes.Equal(x.Bytes, y.Bytes) {
 			return false
 		}
 		if x.Buffer != nil && x.Buffer.(*Buffer).life.Released() {

@@ -34,13 +34,12 @@ FN bool stopped(const launch_t& g) {
   return true;
 }
 
-// A launch may start before the one before it ended (see graph.go): every thread lets
-// the next launch start, which waits as well, and waits here for what the one before
-// wrote. Meanwhile the memory need not rest: what a block will read goes to the second
-// level cache. That is where writes meet as well, so it does not matter who writes it.
+// A launch may start before the one before it ended (see graph.go): every thread waits
+// here for what that wrote, and then lets the next launch start. Meanwhile the memory
+// need not rest: what a block will read goes to the second level cache. That is where
+// writes meet as well, so it does not matter who writes it.
 FN void after(const launch_t& g) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   if (g.pieces != 0) {
     const u64 at = blockIdx.x * g.step;
     const char* p = g.ahead + (at < g.last ? at : g.last);
@@ -49,6 +48,7 @@ FN void after(const launch_t& g) {
         asm volatile("prefetch.global.L2 [%0];" ::"l"(p + n) : "memory");
   }
   asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
