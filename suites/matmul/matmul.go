@@ -175,6 +175,8 @@ func list(tier suites.Tier) []metalcase.Case {
 		cases = append(cases, &metalcase.MulMat{Type: t, M: k + 3, N: 1, K: k, Bias: true},
 			&metalcase.MulMat{Type: t, M: 11, N: 1, K: k + 512}, &metalcase.MulMat{Type: t, M: 3, N: 1, K: k + 512, Bias: true})
 	}
+	// More than one step of q4_0's pairs for a simdgroup takes as many rows.
+	cases = append(cases, &metalcase.MulMat{Type: gguf.Q4_0, M: 10571, N: 1, K: 576})
 	if tier > suites.Quick { // the vocabulary of real models, and a whole batch of tokens
 		cases = append(cases, &metalcase.MulMat{Type: gguf.F16, M: 151936, N: 1, K: 3}, &metalcase.MulMat{Type: gguf.F16, M: 151936, N: 2, K: 3},
 			&metalcase.MulMat{Type: gguf.Q4_0, M: 65, N: 513, K: 64}, &metalcase.MulMat{Type: gguf.Q4_0, M: 5, N: 513, K: 64, Levers: noGEMM})
