@@ -143,6 +143,7 @@ func (b *bench) all(ctx context.Context, rec *Record, sides []contender, prepare
 		}
 	}
 	for _, t := range b.tests() {
+		settle() // preparing may measure
 		prepare(&t)
 		ends, err := rec.measure(ctx, b.o, t, sides)
 		if ends != nil && after != nil {
@@ -166,10 +167,19 @@ const (
 	slow = 1.3
 )
 
+// settle waits until nothing of what ran before takes a core any more: threads without
+// work look for some for milliseconds before they sleep (see the pool in package cpu), and
+// whoever follows at once would pay for that.
+func settle() { time.Sleep(settleTime) }
+
+// settleTime is about twice what this engine's threads take to fall asleep.
+const settleTime = 20 * time.Millisecond
+
 // measure interleaves the sides of one test, after passes that do not count. A
-// side's cache is filled to the depth outside of the clock. Settings of llama.cpp that
-// have been dropped keep the samples that they have. An interrupt keeps whole rounds.
-// The logits are those that each side's last round ended with, nil where there is none.
+// side's cache is filled to the depth outside of the clock, which starts with all threads
+// at rest. Settings of llama.cpp that have been dropped keep the samples that they have.
+// An interrupt keeps whole rounds. The logits are those that each side's last round ended
+// with, nil where there is none.
 func (rec *Record) measure(ctx context.Context, o Options, t test, sides []contender) (ends [][]float32, err error) {
 	ends = make([][]float32, len(sides))
 	var measured []harness.Side
@@ -185,7 +195,11 @@ func (rec *Record) measure(ctx context.Context, o Options, t test, sides []conte
 		}
 		part = append(part, i)
 		measured = append(measured, harness.Side{Name: c.name,
-			Setup: func(ctx context.Context) error { return c.seek(ctx, t.depth) },
+			Setup: func(ctx context.Context) error {
+				err := c.seek(ctx, t.depth)
+				settle()
+				return err
+			},
 			Round: func(ctx context.Context) error {
 				logits, err := t.work(ctx, c, t.tokens)
 				if err == nil {
@@ -206,7 +220,9 @@ func (rec *Record) measure(ctx context.Context, o Options, t test, sides []conte
 			round = append(round, measured[i])
 		}
 		if t.read != nil {
-			round = append(round, harness.Side{Name: "read loop", Round: func(context.Context) error { t.read.Round(); return nil }})
+			round = append(round, harness.Side{Name: "read loop",
+				Setup: func(context.Context) error { settle(); return nil },
+				Round: func(context.Context) error { t.read.Round(); return nil }})
 		}
 		var times [][]time.Duration
 		if times, err = harness.Interleave(ctx, 0, 1, o.Seed+uint64(n), round); err != nil {

@@ -168,6 +168,32 @@ func TestMeasureWarm(t *testing.T) {
 	}
 }
 
+// A round starts when the threads of what ran before, the side's own filling of the cache
+// too, have had the time to fall asleep.
+func TestMeasureSettles(t *testing.T) {
+	var log []string
+	sides := []contender{(&fake{name: Ours, log: &log}).contender(), (&fake{name: "theirs", log: &log}).contender()}
+	var end time.Time
+	for i := range sides {
+		eval, back := sides[i].eval, sides[i].back
+		sides[i].eval = func(tokens []int32) ([]float32, error) { defer func() { end = time.Now() }(); return eval(tokens) }
+		sides[i].back = func(pos int) error { defer func() { end = time.Now() }(); return back(pos) }
+	}
+	rounds := 0
+	work := func(ctx context.Context, c contender, n int) ([]float32, error) {
+		rounds++
+		require.GreaterOrEqual(t, time.Since(end), 10*time.Millisecond, "round %d", rounds)
+		return evaluate(ctx, c, n)
+	}
+	rec := &Record{}
+	_, err := rec.measure(t.Context(), Options{Rounds: 3, Seed: 1}, test{name: "decode", tokens: 2, depth: 5, work: work}, sides)
+	require.NoError(t, err)
+	require.Equal(t, 6, rounds)
+	for _, row := range rec.Rows { // and none of the wait is in a sample
+		require.Less(t, slices.Min(row.Samples), 10*time.Millisecond)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	good := func() *Options {
 		return &Options{Threads: []int{1, 2}, Prompts: []int{1}, Depths: []int{0}, Generate: 1, Rounds: 1}
