@@ -39,13 +39,17 @@ func TestReadLoop(t *testing.T) {
 	require.Zero(t, NewReadLoopOf(2, own[:turnBytes]).read(plainRead, 1))
 	l = NewReadLoop(1, 1000)
 	require.Zero(t, l.Rate())
-	l.rates = []float64{3, 1, 2, 7}
+	l.loops, l.rates = []readLoop{plainRead, plainRead}, [][]float64{{3, 1, 2, 7}, {9, 1, 1, 1}}
 	require.InDelta(t, 2.5, l.Rate(), 1e-9)
-	l.Round()
-	require.Len(t, l.rates, 5)
-	require.Greater(t, l.rates[4], 1e3)
+	l.Round(3)
+	for _, rates := range l.rates {
+		require.Len(t, rates, 5)
+		require.Greater(t, rates[4], 1e3)
+	}
 	l.Forget()
 	require.Zero(t, l.Rate())
+	l.Round(1)
+	require.Greater(t, l.Rate(), 1e3)
 	require.Greater(t, Read(2, 1<<20), 1e6)
 }
 

@@ -11,12 +11,13 @@ import (
 // ReadLoop is the limit of decode: every thread reads its own part of a buffer
 // that no cache holds, and does nothing else. Which loop reads fastest, with what
 // width of loads and with or without prefetching, depends on the processor and on
-// the number of threads, so a round times all of them and the fastest counts.
+// the number of threads, so a round times all of them, and the one that is fastest in
+// the median of its rounds counts.
 type ReadLoop struct {
 	data    []byte
 	threads int
 	loops   []readLoop
-	rates   []float64
+	rates   [][]float64 // of each loop's rounds
 }
 
 // A readLoop gives the exclusive or of the 64-bit words of n turns of turnBytes.
@@ -38,30 +39,33 @@ func NewReadLoop(threads, size int) *ReadLoop {
 // each thread at its end.
 func NewReadLoopOf(threads int, data []byte) *ReadLoop {
 	turns := len(data) / turnBytes / threads
-	return &ReadLoop{data: data[:turns*turnBytes*threads], threads: threads, loops: readLoops()}
+	loops := readLoops()
+	return &ReadLoop{data: data[:turns*turnBytes*threads], threads: threads, loops: loops, rates: make([][]float64, len(loops))}
 }
 
-// Round reads the buffer once with each loop.
-func (l *ReadLoop) Round() {
-	best := 0.0
-	for _, loop := range l.loops {
-		best = max(best, l.rate(loop, 1))
+// Round reads the buffer a number of times with each loop. What it is the limit of
+// should read about as much in a round: of short looks at a machine whose memory is
+// others' too, the best are faster than anything that lasts.
+func (l *ReadLoop) Round(passes int) {
+	for i, loop := range l.loops {
+		l.rates[i] = append(l.rates[i], l.rate(loop, passes))
 	}
-	l.rates = append(l.rates, best)
 }
 
-// Rate is the median of the rounds, in bytes a second; 0 before the first.
+// Rate is the median of the fastest loop's rounds, in bytes a second; 0 before the first.
 func (l *ReadLoop) Rate() float64 {
-	n := len(l.rates)
-	if n == 0 {
-		return 0
+	best := 0.0
+	for _, rates := range l.rates {
+		if n := len(rates); n > 0 {
+			r := slices.Sorted(slices.Values(rates))
+			best = max(best, (r[(n-1)/2]+r[n/2])/2)
+		}
 	}
-	r := slices.Sorted(slices.Values(l.rates))
-	return (r[(n-1)/2] + r[n/2]) / 2
+	return best
 }
 
 // Forget drops the rounds so far.
-func (l *ReadLoop) Forget() { l.rates = nil }
+func (l *ReadLoop) Forget() { clear(l.rates) }
 
 // rate reads the buffer some times with one loop.
 func (l *ReadLoop) rate(loop readLoop, passes int) float64 {

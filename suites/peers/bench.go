@@ -209,7 +209,7 @@ func (rec *Record) measure(ctx context.Context, o Options, t test, sides []conte
 			}})
 	}
 	if t.read != nil {
-		t.read.Round()
+		t.read.Round(1)
 		t.read.Forget()
 	}
 	samples := make([][]time.Duration, len(sides))
@@ -222,7 +222,7 @@ func (rec *Record) measure(ctx context.Context, o Options, t test, sides []conte
 		if t.read != nil {
 			round = append(round, harness.Side{Name: "read loop",
 				Setup: func(context.Context) error { settle(); return nil },
-				Round: func(context.Context) error { t.read.Round(); return nil }})
+				Round: func(context.Context) error { t.read.Round(t.tokens); return nil }})
 		}
 		var times [][]time.Duration
 		if times, err = harness.Interleave(ctx, 0, 1, o.Seed+uint64(n), round); err != nil {
@@ -234,8 +234,8 @@ func (rec *Record) measure(ctx context.Context, o Options, t test, sides []conte
 		for k, i := range part {
 			samples[i] = append(samples[i], times[k][0])
 		}
-		for _, took := range times {
-			spent += took[0]
+		for k := range part { // not of the loops that read, of which there are several
+			spent += times[k][0]
 		}
 		if n == tries && t.drop {
 			part = fast(samples)
