@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -242,16 +243,24 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	return harness.ExitHeld, nil
 }
 
-// startHeap is up to where the heap grows before it is collected, until the first
-// token is there: what a start makes is kept (a vocabulary, a cache), so looking for
-// garbage early and often finds nothing and takes a tenth of the time.
+// startHeap is up to where the heap grows before its first collection, unless the first
+// token is there before: what a start makes is kept (a vocabulary, a cache), so looking
+// for garbage early and often finds nothing and takes a tenth of the time.
 const startHeap = 96 << 20
 
-// deferGC says so to the runtime, whose first goal is a percentage of 4 MiB, and
-// gives the function that ends it.
+// deferGC says so to the runtime, whose first goal is a percentage of 4 MiB, and gives
+// the function that ends it. Later goals would be that percentage of all that is kept,
+// so the first collection ends it too. What a user has chosen (GOGC) stays as it is.
 func deferGC() (end func()) {
 	percent := debug.SetGCPercent(startHeap / (4 << 20) * 100)
-	return sync.OnceFunc(func() { debug.SetGCPercent(percent) })
+	end = sync.OnceFunc(func() { debug.SetGCPercent(percent) })
+	if percent != 100 {
+		end()
+		return end
+	}
+	unreachable := new([16]byte) // not smaller: those share their memory
+	runtime.AddCleanup(unreachable, func(end func()) { end() }, end)
+	return end
 }
 
 // traceable makes the directory of MINFER_TRACE and checks that files can be made
