@@ -313,6 +313,12 @@ func TestNotFiniteIsFound(t *testing.T) {
 			require.Equal(t, harness.ExitBadInput, code)
 			require.Empty(t, out)
 		}
+		for _, environ := range [][]string{nil, {"MINFER_DISABLE_MPS=1"}} { // what a start says comes after
+			code, out, errs := run(environ, "--device=", "--prompt", "A", "-n", "1")
+			require.Equal(t, want, errs, environ)
+			require.Equal(t, harness.ExitBadInput, code)
+			require.Empty(t, out)
+		}
 		code, out, errs := run([]string{"MINFER_TRACE=" + filepath.Join(dir, "trace")}, "--prompt", "A")
 		require.Equal(t, want, errs)
 		require.Equal(t, harness.ExitBadInput, code)

@@ -182,14 +182,19 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	if err := traceable(levers.Trace); err != nil {
 		return 0, err
 	}
-	if b, ok := backends[0].(*metal.Backend); ok {
-		fmt.Fprintln(s.Stderr, metal.StartLine(b.Device()))
-	} else if levers.DisableMPS {
-		fmt.Fprintln(s.Stderr, metal.DisabledLine)
-	} else if !asked {
-		fmt.Fprintln(s.Stderr, metal.UnavailableLine)
-	}
-	echo := sync.OnceFunc(func() { fmt.Fprint(s.Stdout, prompt) })
+	begin := sync.OnceFunc(func() {
+		if b, ok := backends[0].(*metal.Backend); ok {
+			fmt.Fprintln(s.Stderr, metal.StartLine(b.Device()))
+		} else if levers.DisableMPS {
+			fmt.Fprintln(s.Stderr, metal.DisabledLine)
+		} else if !asked {
+			fmt.Fprintln(s.Stderr, metal.UnavailableLine)
+		}
+	})
+	echo := sync.OnceFunc(func() {
+		begin()
+		fmt.Fprint(s.Stdout, prompt)
+	})
 	var broken error // weights
 	prove := func() bool {
 		if proof != nil {
@@ -199,6 +204,8 @@ func generate(ctx context.Context, s cli.Streams, args []string) (int, error) {
 	}
 	if proof == nil {
 		echo()
+	} else if levers.GraphTrace || levers.OpProfile {
+		begin() // they show the first pass
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
