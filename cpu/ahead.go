@@ -1,6 +1,10 @@
 package cpu
 
-import "minfer/engine/graph"
+import (
+	"weak"
+
+	"minfer/engine/graph"
+)
 
 // aheadBytes is how much of the next weights each thread reads ahead: what memory
 // gives in the time that threads wait for each other now and then, and no more than a
@@ -11,20 +15,38 @@ const aheadBytes = 512 << 10
 const aheadAtOnce = 512
 
 // successors knows the weights of one token's products in their order, from the token
-// before: a graph is run again and again.
+// before: a graph is run again and again. It keeps none of them alive, since a backend may
+// outlive models.
 type successors struct {
-	next map[*graph.Weight]*graph.Weight
-	last *graph.Weight
+	order  []weak.Pointer[graph.Weight]
+	at     int  // where the next one is in order
+	closed bool // the first one follows the last
 }
+
+// longestOrder bounds order: one that has no end is not of a graph that runs again.
+const longestOrder = 1 << 14
 
 // after says which weight will probably follow w, or nil, when w follows the one of
 // the last call.
 func (s *successors) after(w *graph.Weight) *graph.Weight {
-	if s.next[s.last] != w {
-		s.next[s.last] = w
+	switch {
+	case s.at < len(s.order) && s.order[s.at].Value() == w:
+	case len(s.order) > 0 && s.order[0].Value() == w: // the next token
+		s.order, s.at, s.closed = s.order[:s.at], 0, true
+	default: // not what was there, if anything
+		if s.at == longestOrder {
+			s.at = 0
+		}
+		s.order, s.closed = append(s.order[:s.at], weak.Make(w)), false
 	}
-	s.last = w
-	return s.next[w]
+	s.at++
+	switch {
+	case s.at < len(s.order):
+		return s.order[s.at].Value()
+	case s.closed:
+		return s.order[0].Value()
+	}
+	return nil
 }
 
 // A reader is one thread's reading ahead. While threads wait for each other, or for
@@ -50,12 +72,12 @@ func (r *reader) some(p *pool) {
 	}
 }
 
+// readsAhead says whether there is anything to announce to.
+func (p *pool) readsAhead() bool { return p.prefetch != nil && len(p.workers) > 0 }
+
 // announce makes what each thread reads first of w's rows known to the pool, before
 // it starts on the product before.
 func (p *pool) announce(w *graph.Weight) {
-	if p.prefetch == nil || len(p.workers) == 0 {
-		return
-	}
 	p.turn++
 	for t := range p.upcoming {
 		p.upcoming[t] = nil

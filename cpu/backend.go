@@ -12,7 +12,8 @@
 // Use: [New], then as a graph.Backend, then [Backend.Close]. A Backend works
 // synchronously, is host-visible (graph.Mapper) and shows the values that its
 // nodes merge (graph.Tapper). It is for one goroutine at a time. An ExecuteNode
-// allocates nothing once its scratch memory has grown to the largest node.
+// allocates nothing once its scratch memory has grown to the largest node, and with
+// one token once the order of the products is known.
 package cpu
 
 import (
@@ -83,7 +84,6 @@ func New(o Options) (*Backend, error) {
 		spin = 0 // it would keep a thread with work from running
 	}
 	b := &Backend{level: level, table: table, pool: newPool(o.Threads, spin, table.Prefetch), free: map[int][][]byte{}}
-	b.order.next = map[*graph.Weight]*graph.Weight{}
 	b.rows.init()
 	b.elem.init(table)
 	b.norm.init(table)
@@ -100,7 +100,7 @@ func New(o Options) (*Backend, error) {
 func (b *Backend) Close() error {
 	b.pool.close()
 	clear(b.free)
-	clear(b.order.next)
+	b.order = successors{}
 	return nil
 }
 

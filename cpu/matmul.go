@@ -165,7 +165,9 @@ func (b *Backend) matMul(n *graph.Node, in []graph.Operand, out graph.Operand) e
 	}
 	if mm.n == 1 && mm.m*mm.k >= inlineWork {
 		mm.cutStream(b.pool.threads)
-		b.pool.announce(b.order.after(w))
+		if b.pool.readsAhead() {
+			b.pool.announce(b.order.after(w))
+		}
 		b.pool.runParts(mm.starts, mm.fn)
 	} else {
 		mm.cut(b.pool.threads)

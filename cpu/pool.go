@@ -209,12 +209,15 @@ func (p *pool) await(w *worker, last uint64, ahead *reader) uint64 {
 	}
 }
 
-// close ends the workers. run works on, on the caller alone.
+// close ends the workers and lets go of what they read ahead. run works on, on the
+// caller alone.
 func (p *pool) close() {
 	if len(p.workers) == 0 {
 		return
 	}
 	p.closing = true
+	clear(p.upcoming)
+	p.ahead.left = nil
 	p.signal()
 	p.workers = nil
 }
