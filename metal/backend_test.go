@@ -57,6 +57,7 @@ type counting struct {
 	commands, submits, dispatches, barriers int
 	deadline                                time.Time // of the last submit
 	limits                                  func(*mtl.Limits)
+	first                                   []mtl.Binding // of each dispatch
 }
 
 func (d *counting) Limits() mtl.Limits {
@@ -80,6 +81,7 @@ type countingCommands struct {
 
 func (c countingCommands) Dispatch(d mtl.Dispatch) error {
 	c.d.dispatches++
+	c.d.first = append(c.d.first, d.Bindings[0])
 	return c.CommandBuffer.Dispatch(d)
 }
 

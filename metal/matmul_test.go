@@ -150,7 +150,7 @@ func testProducts(t *testing.T, b *metal.Backend, launched *[]*metal.Entry) {
 			bias            bool
 		}{
 			{"single", 0, 1, 1, false},
-			{"single", 0, 9, 1, true}, // the second simdgroup has one row
+			{"single", 0, 9, 1, true}, // the last threadgroup has one row
 			{"single", 3, 13, 1, false},
 			{"single", 5, 8, 1, true},
 			{"single", 24, 3, 1, true}, // fewer rows than a threadgroup has
@@ -162,7 +162,7 @@ func testProducts(t *testing.T, b *metal.Backend, launched *[]*metal.Entry) {
 			{"multi", 5, 6, 8, true},
 			{"gemm", 0, 3, 9, true},
 			{"gemm", 3, 65, 33, false},
-			{"gemm", 1, 64, 32, false}, // exactly a tile
+			{"gemm", 1, 64, 32, false}, // all of a tile's rows, half of its tokens
 			{"gemm", 2, 128, 64, true},
 		}
 		worst := map[string]float64{}
@@ -281,8 +281,32 @@ func testTiers(t *testing.T, with *metal.Backend, launchedWith *[]*metal.Entry) 
 	}
 }
 
-// The rows of each threadgroup are as many as the kernel has, and few of them share
-// their columns between more simdgroups, whose weights are fetched ahead.
+// A product of one token says how many rows the weight has and how much of each is worth
+// fetching ahead; one of more tokens, whose tiles take rows more than once, says nothing.
+func TestMatMulAhead(t *testing.T) {
+	b, d := counted(t, metal.Options{Levers: lever.Default()}, nil)
+	for i, c := range []struct {
+		typ             gguf.Type
+		in, out, tokens int
+		rows, ahead     int
+	}{
+		{gguf.Q4_0, 896, 9, 1, 9, 504}, {gguf.Q4_0, 256, 260, 1, 260, 0}, {gguf.Q4_K, 4096, 5, 1, 5, 2304}, {gguf.F16, 896, 4, 1, 4, 0},
+		{gguf.Q8_0, 18944, 4, 1, 4, 4096}, {gguf.Q4_0, 896, 9, 2, 0, 0}, {gguf.Q4_0, 96, 9, 1, 9, 0},
+	} {
+		w := matrix(t, c.typ, c.in, c.out, uint64(i))
+		require.NoError(t, b.HoldWeight(w))
+		d.first = nil
+		runNode(t, b, &graph.Node{Op: graph.MatMul, Type: gguf.F32, Shape: graph.Mat(c.out, c.tokens), Weight: w}, bytesOf(gaussian(c.in*c.tokens, 2)))
+		require.Len(t, d.first, 1)
+		require.Equal(t, len(w.Data), d.first[0].Length)
+		require.Equal(t, c.rows, d.first[0].Rows, "%v %d x %d, %d tokens", c.typ, c.out, c.in, c.tokens)
+		require.Equal(t, c.ahead, d.first[0].Ahead, "%v %d x %d, %d tokens", c.typ, c.out, c.in, c.tokens)
+	}
+}
+
+// The rows of each threadgroup are as many as the kernel has. Fewer threadgroups than fill
+// a large GPU share their columns between simdgroups, and rows of blocks are fetched ahead
+// then.
 func TestSingleOf(t *testing.T) {
 	for _, c := range []struct {
 		typ     gguf.Type

@@ -1,6 +1,11 @@
 package cuda
 
 import (
+	"os"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,4 +33,50 @@ func TestAhead(t *testing.T) {
 		g.fetch(c.a, 1<<20, c.groups)
 		require.Equal(t, c.want, g, c.name)
 	}
+}
+
+// A launch's geometry has the layout of the kernels' launch_t, which get its bytes.
+func TestGeometryLayout(t *testing.T) {
+	text, err := os.ReadFile("device/base.cuh")
+	require.NoError(t, err)
+	m := regexp.MustCompile(`(?s)struct launch_t \{\n(.*?)\n\};`).FindStringSubmatch(string(text))
+	require.NotNil(t, m)
+	type field struct {
+		name         string
+		offset, size int
+	}
+	var want, have []field
+	end := 0
+	for _, line := range strings.Split(m[1], "\n") {
+		line, _, _ = strings.Cut(line, "//")
+		if line = strings.TrimSuffix(strings.TrimSpace(line), ";"); line == "" {
+			continue
+		}
+		size, names := 4, strings.TrimPrefix(line, "u32 ")
+		if names == line {
+			size, names = 8, strings.TrimPrefix(line, "u64 ")
+		}
+		if at := strings.Index(line, "* "); at >= 0 {
+			size, names = 8, line[at+2:]
+		}
+		for _, name := range strings.Split(names, ", ") {
+			n := 1
+			if base, count, ok := strings.Cut(name, "["); ok {
+				n, err = strconv.Atoi(strings.TrimSuffix(count, "]"))
+				require.NoError(t, err)
+				name = base
+			}
+			require.Regexp(t, `^[a-z]+$`, name, "a declaration that this test cannot read: %s", line)
+			end = (end + size - 1) / size * size
+			want = append(want, field{name, end, n * size})
+			end += n * size
+		}
+	}
+	g := reflect.TypeFor[geometry]()
+	for k := range g.NumField() {
+		f := g.Field(k)
+		have = append(have, field{f.Name, int(f.Offset), int(f.Type.Size())})
+	}
+	require.Equal(t, want, have)
+	require.Equal(t, (end+7)/8*8, int(g.Size()))
 }

@@ -113,6 +113,9 @@ func TestPipelinesEmit(t *testing.T) {
 	var names []string
 	for name, s := range all {
 		require.Equal(t, s.Text, again[name].Text, name)
+		// Whatever a kernel does, it waits before for what the launch before it writes.
+		kernel := s.Text[strings.LastIndex(s.Text, "extern \"C\" __global__"):]
+		require.Regexp(t, `^[^{]*\) \{\n  after\(g\);\n`, kernel, name)
 		names = append(names, name)
 	}
 	sort.Strings(names)

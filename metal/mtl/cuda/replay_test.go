@@ -36,11 +36,11 @@ func newRecorder(t *testing.T) *recorder {
 }
 
 // step is one dispatch of a test: what of it can differ.
-type step struct{ buffer, offset, groups int }
+type step struct{ buffer, offset, groups, rows, ahead int }
 
 func (r *recorder) dispatch(s step) mtl.Dispatch {
 	return mtl.Dispatch{Label: fmt.Sprint("step ", s.groups), Pipeline: r.pipeline,
-		Bindings:     []mtl.Binding{{Index: r.pipeline.args[0].Index, Buffer: r.buffers[s.buffer], Offset: s.offset, Length: 8, Access: mtl.ReadWrite}},
+		Bindings:     []mtl.Binding{{Index: r.pipeline.args[0].Index, Buffer: r.buffers[s.buffer], Offset: s.offset, Length: 8, Rows: s.rows, Ahead: s.ahead, Access: mtl.ReadWrite}},
 		Threadgroups: mtl.Size{X: s.groups, Y: 1, Z: 1}, ThreadsPerThreadgroup: mtl.Size{X: 32, Y: 1, Z: 1}}
 }
 
@@ -78,7 +78,7 @@ func (r *recorder) idle() {
 func steps(n int) []step {
 	var list []step
 	for k := range n {
-		list = append(list, step{buffer: k % 3, offset: 8 * k, groups: k + 1})
+		list = append(list, step{buffer: k % 3, offset: 8 * k, groups: k + 1, rows: 4, ahead: 2})
 	}
 	return list
 }
@@ -100,10 +100,12 @@ func TestRepeats(t *testing.T) {
 
 	for name, change := range map[string]func(l []step) []step{
 		"shorter":       func(l []step) []step { return l[:11] },
-		"one more":      func(l []step) []step { return append(l, step{groups: 1}) },
+		"one more":      func(l []step) []step { return append(l, step{groups: 1, rows: 1, ahead: 8}) },
 		"another first": func(l []step) []step { l[0].offset = 512; return l },
 		"another grid":  func(l []step) []step { l[7].groups++; return l },
 		"another last":  func(l []step) []step { l[11].buffer = 0; return l },
+		"other rows":    func(l []step) []step { l[5].rows = 2; return l },
+		"another hint":  func(l []step) []step { l[5].ahead = 1; return l },
 	} {
 		list := change(steps(12))
 		cb := r.record(list)
@@ -114,6 +116,7 @@ func TestRepeats(t *testing.T) {
 			require.Equal(t, s.groups, cb.work[k].launch.Grid[0], name)
 			require.Equal(t, s.offset, cb.work[k].launch.Offsets[0], name)
 			require.Same(t, r.buffers[s.buffer].mem, cb.work[k].launch.Args[0], name)
+			require.Equal(t, Ahead{Bytes: 8, Rows: s.rows, Each: s.ahead}, cb.work[k].launch.Ahead, name)
 		}
 		cb.Discard()
 		r.idle()
