@@ -8,8 +8,8 @@ import (
 	"minfer/metal/mtl"
 )
 
-// The fused nodes of a decoded token: one product with the concatenated weight by
-// the single tier, and one kernel for all that follows.
+// The fused nodes of a decoded token: one product with the concatenated weight, by
+// the tier for one token, and one kernel for all that follows.
 
 func fusedTable() []*Entry {
 	const lever = "MINFER_NO_FUSE_QKV"

@@ -2,6 +2,7 @@ package metal
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"minfer/engine/gguf"
@@ -44,10 +45,15 @@ const (
 const singleSimdgroups = 8
 
 // cut is how products of one token are cut: the outputs of a threadgroup, which the kernel
-// has fixed, and as measured on a large GPU: of how many columns a simdgroup should have a
-// share, how many simdgroups to make of
-// few rows, which depends on how many of the kernel run there at once, the most that
-// share a row, and how many bytes of long rows are worth fetching ahead.
+// has fixed, and, as measured on an H200 and nowhere else, how many columns a simdgroup is
+// counted for, how many simdgroups to make of few rows, which depends on how many of the
+// kernel run there at once, the most that share a row, and how many bytes of long rows are
+// worth fetching ahead.
+//
+// columns is no step of the kernel. One of q4_0 is of 512 columns and one of few of q4_K of
+// 1024: where rows are short, as of 896 or 1536 columns, some of the simdgroups that are
+// counted so have nothing to multiply, and only fetch ahead. A GPU that fetches nothing
+// ahead has them for nothing.
 type cut struct{ rows, columns, enough, most, ahead int }
 
 var single = map[gguf.Type]cut{
@@ -57,17 +63,21 @@ var single = map[gguf.Type]cut{
 }
 
 // few has the types that have a kernel of their own for few rows.
-var few = map[gguf.Type]cut{gguf.Q4_0: {4, 128, 3696, 6, 1024}, gguf.Q4_K: {4, 512, 3696, 5, 1 << 20}}
+var few = map[gguf.Type]cut{gguf.Q4_0: {4, 128, 3696, 6, 1024}, gguf.Q4_K: {4, 512, 3696, 5, wholeRow}}
 
-// aheadRow is the length of rows up to which they are fetched ahead as a whole.
-const aheadRow = 4096
+const (
+	// aheadRow is the length of rows up to which they are fetched ahead as a whole.
+	aheadRow = 4096
+	// wholeRow, for cut's ahead, is longer than rows are.
+	wholeRow = math.MaxInt32
+)
 
 // Single is how a product of one token is launched.
 type Single struct {
 	Variant string // of the kernel
 	Groups  int    // threadgroups
 	// Simdgroups share the columns of a threadgroup's rows: one where there are rows enough
-	// to fill a large GPU, more while each takes columns more than once.
+	// to fill a large GPU, else as many as the columns are counted for.
 	Simdgroups int
 	// Ahead is how many bytes of each row are worth fetching ahead (mtl.Binding). Where
 	// every row has a simdgroup of its own there are enough of them under way that the
@@ -92,10 +102,9 @@ func SingleOf(t gguf.Type, inDim, outDim int) Single {
 	}
 	s.Simdgroups = max(1, min(one.most, one.enough/s.Groups, 2*inDim/(3*one.columns)))
 	if row := t.RowBytes(inDim); s.Simdgroups > 1 && t.BlockSize() > 1 {
-		if s.Ahead = one.ahead; row <= aheadRow {
-			s.Ahead = row
+		if s.Ahead = row; row > aheadRow {
+			s.Ahead = min(row, one.ahead)
 		}
-		s.Ahead = min(s.Ahead, row)
 	}
 	return s
 }

@@ -12,8 +12,8 @@ import (
 
 // CompileText checks a text that is in no file, as a whole: an error has all
 // diagnostics, those inside of kernels included. include is where it finds files
-// (nil: nowhere), defines are its macros, after those of the options. name is what diagnostics call the text; the
-// library's is a path in its place.
+// (nil: nowhere), defines are its macros, after those of the options. name is what
+// diagnostics call the text; the library's is a path in its place.
 func CompileText(name, text string, include fs.FS, defines map[string]string, o Options) (*Library, error) {
 	name = path.Clean(strings.TrimLeft(name, "/"))
 	if !fs.ValidPath(name) || name == "." {

@@ -21,7 +21,7 @@ type Buffer struct {
 func (d *Device) newBuffer(m *Memory, size int, label string) *Buffer {
 	b := &Buffer{device: d, label: label, size: size, mem: m}
 	b.life = record.NewMemory(label, func() {
-		_ = m.Free() // a driver that is lost or closed has taken it back already
+		_ = m.Free() // a lost context has taken it back; what is released after Close stays with it
 		b.mem = nil
 	})
 	return b

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"unsafe"
 )
 
@@ -21,10 +20,9 @@ var compileOptions = []string{"--std=c++17", "--fmad=false", "--ftz=false", "--p
 // compilerFolders are where toolkits put the library without telling the loader.
 var compilerFolders = []string{"", "/usr/local/cuda/lib64/", "/opt/cuda/lib64/"}
 
-// Compiler is NVIDIA's run-time compiler. It needs no GPU. Calls are one at a
-// time; it is safe for concurrent use.
+// Compiler is NVIDIA's run-time compiler. It needs no GPU. It is safe for concurrent
+// use, and compiles as many kernels at a time as are asked for.
 type Compiler struct {
-	mu    sync.Mutex
 	major int32
 	minor int32
 	fn    struct {

@@ -259,9 +259,6 @@ func (d *Driver) Version() string { return fmt.Sprintf("%d.%d", d.version/1000, 
 // Capability is the GPU's compute capability.
 func (d *Driver) Capability() (major, minor int) { return d.attrs.major, d.attrs.minor }
 
-// Multiprocessors is their number.
-func (d *Driver) Multiprocessors() int { return d.attrs.multiprocessors }
-
 // Close releases the context. Memory and kernels go before. Where there may be
 // sequences, the caller holds the device's queue.
 func (d *Driver) Close() error {

@@ -196,7 +196,7 @@ func openGPU(t *testing.T) gpu {
 	c, err := OpenCompiler(*nvrtcPath)
 	require.NoError(t, err)
 	major, minor := d.Capability()
-	t.Logf("GPU %s, %d multiprocessors, capability %d.%d, driver %s, compiler %s", d.Name(), d.Multiprocessors(), major, minor, d.Version(), c.Version())
+	t.Logf("GPU %s, %d multiprocessors, capability %d.%d, driver %s, compiler %s", d.Name(), d.attrs.multiprocessors, major, minor, d.Version(), c.Version())
 	return gpu{d, c}
 }
 

@@ -135,8 +135,8 @@ func (p *Pipeline) Release() {
 	p.unload()
 }
 
-// unload gives the code back once nobody can launch it. The driver being lost or
-// closed has taken it back already. The caller holds mu.
+// unload gives the code back once nobody can launch it. A lost context has taken it
+// back already. The caller holds mu.
 func (p *Pipeline) unload() {
 	if p.released && p.recorded == 0 {
 		_ = p.kernel.Unload()
