@@ -116,7 +116,8 @@ var groupCounts = []int{64, 512, 2048, 8192}
 // Device measures a Metal device: bytes read a second, of a buffer of at most that
 // many bytes, and multiply-adds a second. Within that, each loop is made long enough
 // to take the given time. A number of threadgroups that a turn each would read more
-// with is left out.
+// with is left out. A device without room for the buffer gets one of half the size, down
+// to the smallest.
 func Device(ctx context.Context, dev mtl.Device, readBytes int, atLeast time.Duration) (read, multiplyAdds float64, err error) {
 	lib, err := dev.Compile(ctx, mtl.Source{Name: "limits.metal", Text: kernels, FastMath: true})
 	if err != nil {
@@ -136,6 +137,8 @@ func Device(ctx context.Context, dev mtl.Device, readBytes int, atLeast time.Dur
 
 // Matrices measures the multiply-adds a second that a Metal device makes of simdgroup
 // matrices of halves, summed in float: the most that it has for matrices in registers.
+// The halves are zeros, which cost a GPU less power than weights do: one that slows down
+// under load cannot reach this with any product.
 // readBytes bounds the threadgroups as it does for Device.
 func Matrices(ctx context.Context, dev mtl.Device, readBytes int, atLeast time.Duration) (multiplyAdds float64, err error) {
 	lib, err := dev.Compile(ctx, mtl.Source{Name: "limits.metal", Text: kernels, FastMath: true})
@@ -156,7 +159,12 @@ func fastest(ctx context.Context, dev mtl.Device, lib mtl.Library, kernel string
 	defer p.Release()
 	var x mtl.Buffer // that is read
 	if strings.HasPrefix(kernel, "read_") {
-		if x, err = zeros(dev, max(readBytes, groupCounts[0]*group*perRead), "limits read"); err != nil {
+		const least = 1 << 20 // what the first of groupCounts read in a turn
+		for x, err = zeros(dev, max(readBytes, least), "limits read"); err != nil && readBytes > least; {
+			readBytes = max(readBytes/2, least)
+			x, err = zeros(dev, readBytes, "limits read")
+		}
+		if err != nil {
 			return 0, fmt.Errorf("%s: %w", kernel, err)
 		}
 		defer x.Release()

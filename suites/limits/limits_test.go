@@ -101,6 +101,30 @@ func TestDevice(t *testing.T) {
 	require.EqualError(t, err, "read_all: no more")
 }
 
+// A device without room for what is to be read has a limit too, of less.
+func TestDeviceWithoutRoom(t *testing.T) {
+	var read []int64
+	dev, err := soft.New(soft.Options{Counters: func(_ *mtl.Dispatch, c interp.Counters) { read = append(read, c.DeviceRead) }})
+	require.NoError(t, err)
+	defer dev.Close()
+	bytes, _, err := Device(t.Context(), full{dev}, 5<<20, time.Nanosecond)
+	require.NoError(t, err)
+	require.Greater(t, bytes, 1e6)
+	const threads = 64 * group
+	require.EqualValues(t, threads*perRead+4*threads/32, read[0])
+	require.Len(t, read, 3*rounds, "no more threadgroups than the smaller buffer has work for")
+}
+
+// full has no room for buffers of more than 1.5 MiB.
+type full struct{ mtl.Device }
+
+func (d full) NewBuffer(n int, label string) (mtl.Buffer, error) {
+	if n > 3<<19 {
+		return nil, errors.New("no room")
+	}
+	return d.Device.NewBuffer(n, label)
+}
+
 // closed makes no buffers.
 type closed struct{ mtl.Device }
 

@@ -70,7 +70,7 @@ func (r *Runner) limitsOf(ctx context.Context, s Scenario, rec *harness.Record) 
 		bytes = max(bytes, w.Bytes)
 	}
 	size := leastRead
-	for int64(size) < bytes && size < r.o.ReadBytes {
+	for int64(size) < bytes && size < r.readBytes() {
 		size *= 2
 	}
 	read, ok := r.reads[size]
@@ -95,6 +95,14 @@ func (r *Runner) limitsOf(ctx context.Context, s Scenario, rec *harness.Record) 
 	return []harness.Limit{read, r.adds[1]}, nil
 }
 
+// readBytes is the most that reading is measured over.
+func (r *Runner) readBytes() int {
+	if r.o.ReadBytes == 0 {
+		return DefaultReadBytes
+	}
+	return r.o.ReadBytes
+}
+
 // leastRead is the smallest buffer that reading is measured over.
 const leastRead = 1 << 14
 
@@ -116,14 +124,14 @@ func (r *Runner) deviceLimits(ctx context.Context, e *Env) ([]harness.Limit, err
 		return nil, err
 	}
 	defer end()
-	size := r.o.ReadBytes
+	dev := b.(*metal.Backend).Device()
+	size := r.readBytes()
 	switch {
 	case e.Tally != nil:
 		size = min(size, emulatedRead)
-	case e.Device.CopiesWeights && size == DefaultReadBytes:
-		size = gpuRead
+	case e.Device.CopiesWeights && r.o.ReadBytes == 0:
+		size = min(gpuRead, dev.Limits().MaxBufferLength/4)
 	}
-	dev := b.(*metal.Backend).Device()
 	read, adds, err := limits.Device(ctx, dev, size, limitTime)
 	if err != nil {
 		return nil, err

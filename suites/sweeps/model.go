@@ -145,9 +145,12 @@ func checkTokens(vocab int) []int32 {
 	return tokens
 }
 
+// mostReference is how many multiply-adds the reference may take on this machine.
+func mostReference() int64 { return coreReference * int64(runtime.GOMAXPROCS(0)) }
+
 // affordable says whether a model is small enough for the float64 reference.
 func (l *loaded) affordable() bool {
-	return l.size*(checkPrompt+checkDecode) <= coreReference*int64(runtime.GOMAXPROCS(0))
+	return l.size*(checkPrompt+checkDecode) <= mostReference()
 }
 
 // reference gives the float64 logits of the last prompt token and of the decoded
@@ -262,7 +265,8 @@ func newSession(r *Runner, src *source, m *loaded, l lever.Levers, nCtx int, not
 // that are decoded. It leaves the session empty.
 func (s *modelSide) verify() error {
 	if !s.l.affordable() {
-		s.out.missing = "no check: the model is too large for the float64 reference"
+		s.out.missing = fmt.Sprintf("no check: the model is too large for the float64 reference: %d weights x %d tokens, want at most %d on %d cores",
+			s.l.size, checkPrompt+checkDecode, mostReference(), runtime.GOMAXPROCS(0))
 		s.out.tolerance = logitsBound
 		return nil
 	}

@@ -111,10 +111,10 @@ func listDecode(e *Env, o Options) ([]Scenario, error) {
 }
 
 // listWeights measures weights in place against copies of them: their registration,
-// and decode.
+// and decode. A device that copies them has nothing to compare, and says so.
 func listWeights(e *Env, o Options) ([]Scenario, error) {
-	if !e.metal() || e.Device.CopiesWeights {
-		return nil, nil // the CPU reads the mapped file, such a device never does
+	if !e.metal() {
+		return nil, nil // the CPU reads the mapped file
 	}
 	p := pairOf("MINFER_WEIGHT_COPY")
 	var all []Scenario
@@ -122,6 +122,11 @@ func listWeights(e *Env, o Options) ([]Scenario, error) {
 		hold := Scenario{Op: opHold, model: src, weights: src.types}
 		if err := p.apply(&hold, o.Levers); err != nil {
 			return nil, err
+		}
+		if e.Device.CopiesWeights {
+			hold.leftOut = copiesWeights
+			all = append(all, hold)
+			continue
 		}
 		size, err := src.elements()
 		if err != nil {
@@ -144,6 +149,8 @@ func listWeights(e *Env, o Options) ([]Scenario, error) {
 	return all, nil
 }
 
+const copiesWeights = "the device has memory of its own and copies all weights into it"
+
 // listLevers measures every lever on the first model, in a setting where it is live.
 // On the CPU there is one, the cache's type.
 func listLevers(e *Env, o Options) ([]Scenario, error) {
@@ -163,9 +170,6 @@ func listLevers(e *Env, o Options) ([]Scenario, error) {
 			if p.flash && !flashHead(shapes[0].HeadDimK) {
 				continue // there is no kernel to choose
 			}
-			if p.lever == "MINFER_WEIGHT_COPY" && e.Device.CopiesWeights {
-				continue // it changes nothing
-			}
 			if !e.metal() {
 				if p.lever != "MINFER_CACHE_TYPE" {
 					continue
@@ -182,6 +186,9 @@ func listLevers(e *Env, o Options) ([]Scenario, error) {
 			s, err := whole(e, o, src, &p, tokens, depth, p.tokens == 0)
 			if err != nil {
 				return nil, err
+			}
+			if p.lever == "MINFER_WEIGHT_COPY" && e.Device.CopiesWeights {
+				s.leftOut, s.once = copiesWeights, harness.Work{}
 			}
 			all = append(all, s)
 		}

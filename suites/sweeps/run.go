@@ -63,9 +63,6 @@ func NewRunner(o Options) *Runner {
 	if o.Round == 0 {
 		o.Round = DefaultRound
 	}
-	if o.ReadBytes == 0 {
-		o.ReadBytes = DefaultReadBytes
-	}
 	if o.WeightBytes == 0 {
 		o.WeightBytes = DefaultWeightBytes
 	}
@@ -124,6 +121,9 @@ func (c *recorder) names() []string {
 func (r *Runner) Run(ctx context.Context, s Scenario) (*harness.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if s.leftOut != "" {
+		return nil, fmt.Errorf("%s: %w: %s", s.ID(), ErrUnsupported, s.leftOut)
 	}
 	rec := &harness.Record{Provenance: s.env.Provenance, Sweep: s.Sweep, Op: s.Op, Params: s.Params, Lever: s.Lever, Differs: s.Differs}
 	rec.Provenance.Device = s.env.Device.Describe()

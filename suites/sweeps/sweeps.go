@@ -47,8 +47,8 @@ type Options struct {
 	Seed   uint64        // of data, order and resampling
 
 	GPU harness.GPU // for whose memory a software device's bytes are converted
-	// ReadBytes is the memory that the read loop of a CPU goes through, 0 for
-	// DefaultReadBytes.
+	// ReadBytes is the memory that a read loop goes through, 0 for DefaultReadBytes and
+	// more on a GPU with memory of its own.
 	ReadBytes int
 	// WeightBytes is how much weights a single op goes over in turn on a device with
 	// memory of its own, 0 for DefaultWeightBytes: more than its caches hold.
@@ -107,7 +107,8 @@ type Scenario struct {
 	// Of the model that texts are generated with: its head size and weight type.
 	headDim int
 	weights string
-	apart   bool // the lever moves the output: the sides' are not held against each other
+	apart   bool   // the lever moves the output: the sides' are not held against each other
+	leftOut string // why the device cannot have it, "" where it can
 }
 
 // ID is the identity: "attention/attention hd=64 n_kv=256 ... lever=MINFER_NO_FLASH device=soft".

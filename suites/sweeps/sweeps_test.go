@@ -161,17 +161,24 @@ func TestEveryLeverOnce(t *testing.T) {
 	require.ElementsMatch(t, want, got)
 }
 
-// On a device with memory of its own nothing keeps weights in place, and the GEMM is
-// live only from its threshold on.
+// On a device with memory of its own nothing keeps weights in place, which is said, and
+// the GEMM is live only from its threshold on.
 func TestLeversOfADevice(t *testing.T) {
 	e := newSoft(t.TempDir(), nil)
 	t.Cleanup(e.Close)
 	e.Device.CopiesWeights, e.Device.GEMMFrom = true, 50_000
-	require.Empty(t, list(t, e, options(), "weights"))
+	r := sweeps.NewRunner(options())
+	defer r.Close()
 	levers := list(t, e, options(), "levers")
-	require.Len(t, levers, 10)
-	for _, s := range levers {
-		require.NotEqual(t, "MINFER_WEIGHT_COPY", s.Lever)
+	require.Len(t, levers, 11)
+	weights := list(t, e, options(), "weights")
+	require.NotEmpty(t, weights)
+	for _, s := range slices.Concat(levers, weights) {
+		if s.Lever == "MINFER_WEIGHT_COPY" {
+			_, err := r.Run(t.Context(), s)
+			require.ErrorIs(t, err, sweeps.ErrUnsupported)
+			require.EqualError(t, err, s.ID().String()+": unsupported: the device has memory of its own and copies all weights into it")
+		}
 		if s.Lever == "MINFER_GEMM" {
 			require.Contains(t, s.ID().String(), "pp=66 ", "768 outputs times 66 tokens") // 65 fall short
 		}
