@@ -1,7 +1,7 @@
 // Weight types: their blocks, and how lanes take values out of them. The layouts
 // are in docs/numerics.md, section 3.
 //
-// A row's blocks follow each other without gaps from a multiple of 16 bytes on. Types of
+// A matrix's blocks follow each other without gaps from a multiple of 16 bytes on. Types of
 // 18, 22, 34 and 210 bytes a block are therefore aligned to 2 bytes and read as ushort,
 // whose low byte comes first in memory, and two of 18 as uint where rows have an even
 // number; those of 20 and 24 may be read as uint, and those of 144 and 176 as uint4.
